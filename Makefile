@@ -14,6 +14,7 @@ CLIENTS := .venv-clients/bin
 MCP := .venv-mcp/bin
 STORES := .venv-stores/bin
 WIRES := .venv-wires/bin
+SITE := .venv-site/bin
 HOSTS := langchain pydantic_ai openai_agents fastmcp adk agent_framework anthropic_runner
 PACKAGE_langchain := langchain
 PACKAGE_pydantic_ai := pydantic-ai-slim
@@ -43,7 +44,7 @@ define timed
 @start=$$(date +%s); ( $(2) ); code=$$?; echo "$(1): $$(($$(date +%s) - start)) s"; exit $$code
 endef
 
-.PHONY: help demo test test-all lint types unit wheel explore bench bench-growth bench-known bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-wires test-stores test-collector test-operations phoenix test-phoenix clean
+.PHONY: help demo test test-all lint types unit wheel explore bench bench-growth bench-known bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-wires test-stores test-collector test-operations phoenix test-phoenix site clean
 
 # Else make takes them for intermediate files, and removes them at its end.
 .PRECIOUS: %/bin/python
@@ -70,6 +71,9 @@ wheel: .venv/dev  ## build the wheel and the source distribution into dist, and 
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
+
+site: .venv-site/done  ## the guides and a reference of all public names as a site, into build/site; ARGS=html: to read from the disk
+	$(call timed,site,SITE_BIN=$(SITE) .site/build $(ARGS))
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | expand -t 18
@@ -140,7 +144,8 @@ test-operations: .venv/dev build/prometheus  ## the alert rules and the dashboar
 	$(BIN)/pytest tests/prometheus_server.py $(ARGS)
 
 test-mcp: .venv-mcp/$(if $(findstring --short,$(ARGS)),python,done)  ## toolcall proxy, add_server and toolcall serve with real servers and clients; ARGS=--short takes two minutes, without npm
-	TOOLCALL_MCP=$(ARGS) $(MCP)/pytest tests/mcp_real_servers.py tests/mcp_added_tools.py tests/mcp_served_tools.py
+	TOOLCALL_MCP=$(ARGS) $(MCP)/pytest tests/mcp_real_servers.py tests/mcp_added_tools.py tests/mcp_served_tools.py \
+		tests/mcp_asking_tools.py tests/mcp_urls.py
 	$(MCP)/python -m benchmarks.scale.mcp_proxy --check $(ARGS)
 	$(MCP)/python -m benchmarks.scale.mcp_serve --check $(ARGS)
 
@@ -164,7 +169,7 @@ test-phoenix: .venv/demo .venv-phoenix/done  ## check that Phoenix receives the 
 	$(BIN)/python -m benchmarks.scale.phoenix test --python $(PHOENIX)/python
 
 clean:
-	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-collector .venv-mcp .venv-peers .venv-phoenix .venv-ray .venv-stores .venv-wires build dist
+	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-collector .venv-mcp .venv-peers .venv-phoenix .venv-ray .venv-stores .venv-site .venv-wires build dist
 
 %/bin/python:  # of each environment below
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
@@ -194,8 +199,9 @@ clean:
 		'redis>=6' 'pymongo>=4.10' 'sqlalchemy[asyncio]>=2.0' 'botocore>=1.40' 'grpcio>=1.70'
 	touch $@
 
-.venv-stores/done: .venv-stores/bin/python $(WHEN_STALE)
-	$(STORES)/pip install --quiet --disable-pip-version-check --editable '.[redis,postgres]' 'mypy>=1.19' 'pytest>=9.0' 'trio>=0.30'
+.venv-site/done: .venv-site/bin/python $(WHEN_STALE)
+	$(SITE)/pip install --quiet --disable-pip-version-check --editable '.[cli,otel,mcp]' 'sphinx>=8.2,<10' 'furo>=2025.9' \
+		'myst-parser>=4' 'sphinx-external-toc>=1.0' 'sphinx-copybutton>=0.5' 'sphinx-llms-txt>=0.7'
 	touch $@
 
 # None of them is a dependency: the adapters read dicts and objects alike, and this is where the shapes are checked.
@@ -224,7 +230,7 @@ clean:
 	npm install --silent --no-audit --no-fund --prefix .venv-mcp @modelcontextprotocol/inspector \
 		@modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem \
 		@modelcontextprotocol/server-memory @modelcontextprotocol/server-sequential-thinking \
-		@modelcontextprotocol/conformance@0.1
+		@modelcontextprotocol/conformance@0.2.0-alpha.12
 	touch $@
 
 # 850 MB, so in an environment of its own; it is asked over HTTP, by a version that is known to answer.

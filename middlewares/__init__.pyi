@@ -5,6 +5,7 @@ from .classify import Classify as Classify
 from .concurrency import Concurrency as Concurrency
 from .execute import Execute as Execute
 from .loop_guard import LoopGuard as LoopGuard
+from .policy import Policy as Policy
 from .rate_limit import RateLimit as RateLimit
 from .resolve import Resolve as Resolve
 from .retry import Retry as Retry

@@ -134,13 +134,15 @@ class Execute:
         except NotBegunError as exc:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
-            return _apply_errors(Failure(Crashed(exc)), tool)
+            return _read_raise(exc, call)
         except BaseException as exc:
             if not is_failure_of_body(exc):
                 raise
-            return Failure(Crashed(exc))
+            return _read_raise(exc, call)
         outcome = _read_result(value)
-        return outcome if tool.errors is None else _apply_errors(outcome, tool)  # a thread gives a raise as a value
+        if type(outcome) is Failure and type(error := outcome.failure()) is Crashed:
+            return _read_raise(error.cause, call)  # a thread gives a raise as a value
+        return outcome
 
     def _get_executor(self, tool: Tool[..., Any]) -> Executor:
         if self.executor is not None and tool.anywhere:
@@ -169,11 +171,13 @@ async def _run_counted(call: ValidCall, guards: Guards) -> Outcome:
     try:
         value: object = await tool.fn(**params)
     except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
+        guards.learn_raised(exc)
         return guards.conclude(call, Failure(Crashed(exc)))
     except BaseException as exc:
         if not is_failure_of_body(exc):
             guards.end(call)
             raise
+        guards.learn_raised(exc)
         return guards.conclude(call, Failure(Crashed(exc)))
     kind = type(value)
     return guards.conclude(call, Success(value) if kind is not Success and kind is not Failure else _read_result(value))
@@ -209,13 +213,15 @@ def _read_result(value: Any) -> Outcome:
     return Failure(Crashed(TypeError(f"the tool returned a Failure of {type(error).__name__}, which is no ToolError")))
 
 
-def _apply_errors(outcome: Outcome, tool: Tool[..., Any]) -> Outcome:
-    """Ask the tool's own ``errors=``, here and not in Classify: the guards of the call read whether the body landed."""
-    if tool.errors is None or type(outcome) is not Failure:
-        return outcome
-    error: ToolError = outcome.failure()
-    found = classify_own(error, tool) if type(error) is Crashed else None
-    return outcome if found is None else Failure(found)
+def _read_raise(cause: BaseException | None, call: ValidCall) -> Outcome:
+    """The failure that an exception of the body means by the tool's own ``errors=``, else a crash.
+
+    They are asked here and not in Classify: the guards of the call read whether the body landed.
+    """
+    if call.guards is not None:
+        call.guards.learn_raised(cause)
+    crash = Crashed(cause)
+    return Failure(classify_own(crash, call.tool) or crash)
 
 
 def _apply_detector(detect: Callable[[object], ToolError | None], value: object) -> object:

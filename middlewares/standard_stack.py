@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
+from typing import cast
 
 from ..compose import Pipeline, Stack
 from ..executors import Executor
-from ..options import check_number, check_type
+from ..options import check_number, check_type, refuse
 from ..parameters import Limits
+from ..policies import RuleSet
 from ..privacy import Redact
 from ..tools import Errors, ToolView
 from .available import Available
 from .classify import Classify
 from .execute import Execute
+from .policy import Policy
 from .resolve import Resolve
 from .retry import Retry
 from .timeout import Timeout
@@ -32,6 +36,7 @@ def standard(
     executors: Mapping[str, Executor] | None = None,
     redact: Redact | None = None,
     errors: Errors | None = None,
+    policy: str | PathLike[str] | RuleSet | None = None,
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
 
@@ -48,10 +53,13 @@ def standard(
         redact: Changes each value that is to be recorded, see `Trace`. Default None: none is changed.
         errors: The meaning of exceptions of the tools, such as ``{PaymentDown: "transient"}``, see `Classify`. Default
             None: the built-in table alone.
+        policy: The path of a policy file, or its rules, see `Policy`; it adds the stage ``policy`` after ``validate``.
+            Default None: no such stage.
 
     Raises:
         SetupError: An option is out of its range, or of another type; an entry of ``errors`` is not valid; or a tool of
-            the registry names an executor that is not known, or one that cannot run it.
+            the registry names an executor that is not known, or one that cannot run it; or a rule of the policy is
+            wrong, or names a tool that is not there.
     """
     check_type("standard", "tools", tools, ToolView, name="ToolRegistry")
     check_number("standard", "timeout", timeout, above=0, optional=True, unit="seconds")
@@ -66,5 +74,11 @@ def standard(
         .wrap(Classify(errors))  # inside of retry, which reads the kind of error
         .end(Execute(executor, executors={} if executors is None else executors))
     )
+    if policy is not None:
+        if not isinstance(cast("object", policy), (str, PathLike, RuleSet)):
+            refuse("standard", "policy", "the path of a policy file or a RuleSet", policy)
+        stage = Policy(policy)
+        stage.rules.check_tools(tools)
+        pipeline = pipeline.after("validate", stage)
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))

@@ -69,6 +69,9 @@ class Trace:
         meter_provider: Where metrics go. Default None: the global provider; if that is set later, metrics begin within
             a second.
 
+    Attributes:
+        deferred: The spans that another thread still has to make. None without ``defer``.
+
     Raises:
         SetupError: An option is of another type.
     """

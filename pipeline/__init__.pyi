@@ -20,6 +20,7 @@ from .compose import Middleware as Middleware
 from .compose import Pipeline as Pipeline
 from .compose import Placement as Placement
 from .compose import Stack as Stack
+from .errors import AwaitingApproval as AwaitingApproval
 from .errors import Crashed as Crashed
 from .errors import Denied as Denied
 from .errors import ExecutionFailed as ExecutionFailed

@@ -96,13 +96,27 @@ class Call:
     guards: Guards | None = attrs.field(default=None, repr=False, eq=False)
     wording: Wording | None = attrs.field(default=None, repr=False, eq=False)
 
-    def asked_by(self, principal: str = "", deps: object = None, conversation: str = "") -> Self:
-        """The same call for this principal, in this conversation, with these deps; values that it has already stay."""
+    def asked_by(self, principal: str = "", deps: object = None, conversation: str = "", reply: str = "") -> Self:
+        """The same call with these values where it has none of its own: the call itself if it lacks none of them."""
+        given = self.principal, self.deps, self.conversation, self.reply
         deps = deps if self.deps is None else self.deps
-        principal, conversation = self.principal or principal, self.conversation or conversation
-        if principal == self.principal and conversation == self.conversation and deps is self.deps:
+        fields = self.principal or principal, deps, self.conversation or conversation, self.reply or reply
+        if all(mine is theirs for mine, theirs in zip(fields, given, strict=True)):
             return self
-        return attrs.evolve(self, principal=principal, conversation=conversation, deps=deps)
+        if type(self) not in _PHASES:  # a user-defined subclass, which may be frozen
+            principal, deps, conversation, reply = fields
+            return attrs.evolve(self, principal=principal, deps=deps, conversation=conversation, reply=reply)
+        copy: Any = self.under(self.report, self.guards)
+        copy.principal, copy.deps, copy.conversation, copy.reply = fields
+        return cast("Self", copy)
+
+    def __getstate__(self) -> dict[str, object]:
+        """All fields but the wording, whose texts may be functions; a call that is read again has none."""
+        return {name: getattr(self, name) for name in attrs.fields_dict(type(self)) if name != "wording"}
+
+    def __setstate__(self, state: Mapping[str, object]) -> None:
+        for name, value in {"wording": None, **state}.items():
+            object.__setattr__(self, name, value)
 
     def with_state(self, key: StateKey[S], value: S) -> Self:
         """A copy for the stages inside of this one and for the tool, which read the value with ``get_state(key)``.
@@ -190,7 +204,7 @@ class Call:
 _SET_BY_THE_PHASE_BEFORE: Any = None  # a field after one with a default must have a default
 
 
-@phase
+@phase(getstate_setstate=False)  # as in Call
 class ResolvedCall(Call):
     """Resolve found the tool.
 
@@ -252,7 +266,7 @@ class ResolvedCall(Call):
         return copy
 
 
-@phase
+@phase(getstate_setstate=False)  # as in Call
 class ValidCall(ResolvedCall):
     """Validate parsed the arguments.
 
@@ -301,9 +315,20 @@ class ValidCall(ResolvedCall):
         copy.params = params
         return cast("Self", copy)
 
+    def with_idempotency_key(self, key: str) -> Self:
+        """The same attempt with another idempotency key, such as that of an earlier call that asked for the same."""
+        if type(self) is not ValidCall:  # as above
+            return attrs.evolve(self, idempotency_key=key)
+        copy: Any = self.under(self.report, self.guards)
+        copy.idempotency_key = key
+        return cast("Self", copy)
+
     def next_attempt(self) -> ValidCall:
         """The same call as its next attempt."""
         return attrs.evolve(self, attempt=self.attempt + 1)
+
+
+_PHASES = frozenset((Call, ResolvedCall, ValidCall))
 
 
 def set_caller(calls: Listed, principal: str, deps: object, conversation: str = "") -> Listed:

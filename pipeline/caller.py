@@ -54,17 +54,22 @@ class Origin(Guard):
 
 @attrs.frozen(eq=False)
 class Caller:
-    """Makes calls through the pipeline that called a tool, under those guards of its call that hold for them too."""
+    """Makes calls through the pipeline that called a tool, under those guards of its call that hold for them too.
+
+    A call has the principal, the deps, the conversation and the reply of the tool's own call where it says no other.
+    """
 
     _runner: CallRunner
     _inherited: tuple[InheritedGuard, ...]
+    _outer: Call = attrs.field(repr=False)
 
     @staticmethod
-    def of(guards: Guards | None) -> Caller | None:
-        """The caller of a call with these guards. Of a pipeline in a pipeline it is the outer one.
+    def of(call: Call) -> Caller | None:
+        """The caller of the tool of this call. Of a pipeline in a pipeline it is the outer one.
 
         None if the call came through no pipeline, or has ended.
         """
+        guards = call.guards
         if guards is None:
             return None
         origin: Origin | None = None
@@ -75,12 +80,14 @@ class Caller:
             elif origin is None and isinstance(guard, Origin):
                 origin = guard
         runner = None if origin is None else origin.runner()
-        return None if runner is None else Caller(runner, inherited)
+        return None if runner is None else Caller(runner, inherited, call)
 
     async def __call__(self, call: Call, /) -> Outcome:
         """Run one call."""
         guards = tuple(guard.inherit() for guard in self._inherited)
-        outcome = await self._runner.run(call.under(None, Guards.of(*guards) if guards else None))
+        outer = self._outer
+        asked = call.asked_by(outer.principal, outer.deps, outer.conversation, outer.reply)
+        outcome = await self._runner.run(asked.under(None, Guards.of(*guards) if guards else None))
         for guard in guards:
             guard.answer(outcome)
         return outcome

@@ -31,22 +31,37 @@ class SetupError(TypeError, ValueError):
 
 @attrs.frozen
 class Problem:
-    """One thing wrong with the arguments."""
+    """One thing wrong with the arguments.
 
-    path: str  # such as ``filter.tags[1]``; "": the arguments as a whole
-    # The JSON Schema keyword that is violated (``required``, ``type``, ``minimum``…), or ``validator`` for the author's
-    # own check. ``additionalProperties`` also marks an undeclared name that the schema permits, if one is missing.
+    Attributes:
+        path: Such as ``filter.tags[1]``; "": the arguments as a whole.
+        rule: The JSON Schema keyword that is violated (``required``, ``type``, ``minimum``…), or ``validator``
+            for the author's own check. ``additionalProperties`` also marks an undeclared name that the schema
+            permits, if one is missing.
+        expected: Such as "an integer"; from the schema, or from the author's own validator.
+        got: The JSON type of the value, or a number or boolean itself; "": no value came.
+        suggestion: The permitted name or value that is closest to the one that came; "": none is close.
+    """
+
+    path: str
     rule: str
-    expected: Public  # such as "an integer"; from the schema, or from the author's own validator
-    got: str = ""  # the JSON type of the value, or a number or boolean itself; "": no value came
-    suggestion: str = ""  # the permitted name or value that is closest to the one that came; "": none is close
+    expected: Public
+    got: str = ""
+    suggestion: str = ""
 
 
 @attrs.frozen
 class Repair:
-    """One correction of a call before the tool ran."""
+    """One correction of a call before the tool ran.
 
-    path: str  # ``name`` for the tool's name, else as `Problem.path`
+    Attributes:
+        path: ``name`` for the tool's name, else as `Problem.path`.
+        rule: The repair rule that made it, see `Validate`; or the step of the name, such as ``canonical``.
+        before: The value as it was sent.
+        after: The value that the tool is called with.
+    """
+
+    path: str
     rule: str
     before: object
     after: object
@@ -54,21 +69,26 @@ class Repair:
 
 @attrs.frozen
 class FailureDetails:
-    """The part of a failure that the tool's author adds, for the model."""
+    """The part of a failure that the tool's author adds, for the model.
 
-    parameter: str | None = None  # the argument that caused the failure; None: no single one
-    suggestion: Public | None = None  # the next step for the model; None: none
-    constraint: Public | None = attrs.field(
-        default=None, repr=False
-    )  # what the argument must be, such as "at most 100"; None: not said
-    value: object = attrs.field(default=None, repr=False, hash=False)  # what the argument was; None: not said
-    retry_after: float | None = attrs.field(
-        default=None, repr=False
-    )  # seconds until another call makes sense; None: not known
-    more: Mapping[str, object] = attrs.field(factory=dict[str, object], repr=False, hash=False)  # further facts by name
+    Attributes:
+        parameter: The argument that caused the failure; None: no single one.
+        suggestion: The next step for the model. None: not said.
+        constraint: The demand on the argument, such as "at most 100"; None: not said.
+        value: The value that was sent; None: not said.
+        retry_after: Seconds until another call makes sense; None: not known.
+        more: Further facts by name.
+    """
+
+    parameter: str | None = None
+    suggestion: Public | None = None
+    constraint: Public | None = attrs.field(default=None, repr=False)
+    value: object = attrs.field(default=None, repr=False, hash=False)
+    retry_after: float | None = attrs.field(default=None, repr=False)
+    more: Mapping[str, object] = attrs.field(factory=dict[str, object], repr=False, hash=False)
 
 
-_NO_DETAILS = FailureDetails()
+NO_DETAILS = FailureDetails()
 
 
 @attrs.frozen
@@ -81,7 +101,14 @@ class UnknownTool(
     example={"requested": "raed", "suggestions": ("read",), "available": ("read", "write")},
     body="refused",
 ):
-    """No tool has the name that the model asked for."""
+    """No tool has the name that the model asked for.
+
+    Attributes:
+        requested: As the model spelt it; "": the name was not a text.
+        suggestions: At most 3 similar names that may be called now, closest first.
+        available: All names that may be called now; empty if they are more than are listed.
+        count: How many tools may be called now, if ``available`` does not list them. None: not known.
+    """
 
     kind: ClassVar[Literal["unknown_tool"]] = "unknown_tool"
     template_fields: ClassVar = {
@@ -90,10 +117,9 @@ class UnknownTool(
         "available": "available",
         "count": "count",
     }
-    requested: str  # as the model spelt it; "": the name was not a text
-    suggestions: tuple[str, ...] = ()  # at most 3 similar names that may be called now, closest first
-    available: tuple[str, ...] = ()  # all names that may be called now; empty if they are more than are listed
-    # How many tools may be called now, if ``available`` does not list them. None: not known.
+    requested: str
+    suggestions: tuple[str, ...] = ()
+    available: tuple[str, ...] = ()
     count: int | None = attrs.field(default=None, eq=False)
 
 
@@ -108,15 +134,23 @@ class Unavailable(
     breaker="ignored",
     body="refused",
 ):
-    """The tool exists, but may not be called now."""
+    """The tool exists, but may not be called now.
+
+    Attributes:
+        tool: Its name.
+        reason: One of disabled, paused, rate_limited, breaker_open, quota, busy, changed, …; or a text of a stage.
+        retry_after: Seconds until another call makes sense; None: not known.
+        message: From the tool's author; "": the model gets a fixed text.
+        details: Further facts of the failure, for the model.
+    """
 
     kind: ClassVar[Literal["unavailable"]] = "unavailable"
     template_fields: ClassVar = {"tool": "tool", "reason": "reason", "seconds": "retry_after"}
     tool: str
-    reason: str  # disabled, paused, rate_limited, breaker_open, quota, busy, changed, …; a text may say it in words
-    retry_after: float | None = None  # seconds; None: not known
-    message: Public = attrs.field(default="", repr=False)  # from the tool's author; "": the model gets a fixed text
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    reason: str
+    retry_after: float | None = None
+    message: Public = attrs.field(default="", repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
 
 
 @attrs.frozen
@@ -130,7 +164,11 @@ class NotExecuted(
     breaker="ignored",
     body="refused",
 ):
-    """The body did not run: its batch ended first, an earlier run of it goes on, or only a plan was asked for."""
+    """The body did not run: its batch ended first, an earlier run of it goes on, or only a plan was asked for.
+
+    Attributes:
+        reason: Why, as the model reads it.
+    """
 
     kind: ClassVar[Literal["not_executed"]] = "not_executed"
     template_fields: ClassVar = {"reason": "reason"}
@@ -147,13 +185,19 @@ class MalformedCall(
     example={"reason": "expected `,` or `}`", "position": (1, 12)},
     body="refused",
 ):
-    """The arguments are not a JSON object."""
+    """The arguments are not a JSON object.
+
+    Attributes:
+        reason: The mistake in the text, in words.
+        position: Line and column, both from 1.
+        truncated: The provider or the parser reports that the text was cut off.
+    """
 
     kind: ClassVar[Literal["malformed_call"]] = "malformed_call"
     template_fields: ClassVar = {"reason": "reason"}
     reason: Public
-    position: tuple[int, int] | None = None  # line and column, both from 1
-    truncated: bool = False  # the provider or the parser reports that the text was cut off
+    position: tuple[int, int] | None = None
+    truncated: bool = False
 
 
 @attrs.frozen
@@ -166,16 +210,22 @@ class InvalidParams(
     example={"problems": (Problem("path", "required", "a string"),)},
     body="refused",
 ):
-    """The arguments violate the tool's schema."""
+    """The arguments violate the tool's schema.
+
+    Attributes:
+        problems: All of them, at least one.
+        repairs: Of the tool's name; arguments are repaired only if all of them are valid then.
+        sent: The arguments as the model wrote them; compared with the next failure's.
+        details: Further facts from a tool that refuses its arguments itself.
+        schema: For the form of valid arguments.
+    """
 
     kind: ClassVar[Literal["validation"]] = "validation"
-    problems: tuple[Problem, ...]  # all of them, at least one
-    repairs: tuple[Repair, ...] = ()  # of the tool's name; arguments are repaired only if all of them are valid then
-    sent: object = private()  # the arguments as the model wrote them; compared with the next failure's
-    details: FailureDetails = attrs.field(
-        default=_NO_DETAILS, repr=False
-    )  # what a tool that refuses its arguments adds
-    schema: Mapping[str, Any] | None = private()  # for the form of valid arguments
+    problems: tuple[Problem, ...]
+    repairs: tuple[Repair, ...] = ()
+    sent: object = private()
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
+    schema: Mapping[str, Any] | None = private()
 
 
 @attrs.frozen
@@ -188,24 +238,36 @@ class NeedsUserInput(
     example={"question": "Which one is meant?"},
     body="refused",
 ):
-    """Only the user knows what is missing: the model has to ask, not to guess."""
+    """Only the user knows what is missing: the model has to ask, not to guess.
+
+    Attributes:
+        question: The question to the user, as the model reads it.
+        parameter: The argument that is asked for; None: no single one.
+        details: Further facts of the failure, for the model.
+    """
 
     kind: ClassVar[Literal["needs_input"]] = "needs_input"
     template_fields: ClassVar = {"question": "question", "parameter": "parameter"}
     question: Public
     parameter: str | None = None
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
 
 
 @attrs.frozen
 class ResourceNotFound(
     ErrorKind, fixable_by="model", category="execution", error_type="not_found", log_level="warning", example={}
 ):
-    """The tool ran, and what it should work on does not exist."""
+    """The tool ran, and what it should work on does not exist.
+
+    Attributes:
+        message: "": the model gets a fixed text.
+        details: Further facts of the failure, for the model.
+        cause: The private exception; it is only logged. None: there is none.
+    """
 
     kind: ClassVar[Literal["not_found"]] = "not_found"
     template_fields: ClassVar = _MESSAGE_AND_DETAILS
-    message: Public = ""  # "": the model gets a fixed text
+    message: Public = ""
     details: FailureDetails = FailureDetails()
     cause: BaseException | None = private()
 
@@ -220,14 +282,47 @@ class Denied(
     example={"by": "policy"},
     body="refused",
 ):
-    """A backend, a policy or a person refused the call."""
+    """A backend, a policy or a person refused the call.
+
+    Attributes:
+        by: Who refused; the model does not see it.
+        message: "": the model gets a fixed text.
+        details: Further facts of the failure, for the model.
+        cause: The private exception; it is only logged. None: there is none.
+    """
 
     kind: ClassVar[Literal["permission"]] = "permission"
     template_fields: ClassVar = {"message": "message"}
-    by: str  # who refused; the model does not see it
-    message: Public = ""  # "": the model gets a fixed text
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    by: str
+    message: Public = ""
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
     cause: BaseException | None = private()
+
+
+@attrs.frozen
+class AwaitingApproval(
+    ErrorKind,
+    fixable_by="human",
+    category="execution",
+    error_type="permission",
+    log_level="info",
+    example={"id": "apr_7f3c2a", "expires_at": 1_800_000_000.0},
+    breaker="ignored",
+    body="refused",
+):
+    """A person or a policy has to decide first. The call runs once it is approved, and it need not be sent again.
+
+    Attributes:
+        id: The id of the approval, by which a person decides.
+        expires_at: When the question expires, in seconds since 1970-01-01 UTC. None: it does not.
+        message: A text for the model in place of the fixed one. "": the fixed one.
+    """
+
+    kind: ClassVar[Literal["awaiting_approval"]] = "awaiting_approval"
+    template_fields: ClassVar = {"message": "message"}
+    id: str
+    expires_at: float | None = None
+    message: Public = attrs.field(default="", repr=False)
 
 
 @attrs.frozen
@@ -239,13 +334,20 @@ class NeedsSetup(
     log_level="error",
     example={"service": "mail"},
 ):
-    """Credentials or configuration are missing; neither the model nor the user can add them."""
+    """Credentials or configuration are missing; neither the model nor the user can add them.
+
+    Attributes:
+        service: The service that is not set up.
+        message: "": the model gets a fixed text.
+        details: Further facts of the failure, for the model.
+        cause: The private exception; it is only logged. None: there is none.
+    """
 
     kind: ClassVar[Literal["configuration"]] = "configuration"
     template_fields: ClassVar = {"message": "message", "service": "service"}
     service: Public
-    message: Public = ""  # "": the model gets a fixed text
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    message: Public = ""
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -259,16 +361,26 @@ class TimedOut(
     example={"after": 30.0},
     breaker="failure",
 ):
-    """The time limit was reached."""
+    """The time limit was reached.
+
+    Attributes:
+        after: Seconds; None: a time limit inside the tool, of unknown length.
+        still_running: In a thread, which cannot be ended.
+        landed: Whether the call may have taken effect.
+        retry_after: Seconds; None: not known.
+        message: From the tool's author; "": the model gets a fixed text.
+        details: Further facts of the failure, for the model.
+        cause: The private exception; it is only logged. None: there is none.
+    """
 
     kind: ClassVar[Literal["timeout"]] = "timeout"
     template_fields: ClassVar = {"seconds": "after"}
-    after: float | None = None  # seconds; None: a time limit inside the tool, of unknown length
-    still_running: bool = False  # in a thread, which cannot be ended
+    after: float | None = None
+    still_running: bool = False
     landed: Landed = "maybe"
-    retry_after: float | None = attrs.field(default=None, repr=False)  # seconds; None: not known
-    message: Public = attrs.field(default="", repr=False)  # from the tool's author; "": the model gets a fixed text
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    retry_after: float | None = attrs.field(default=None, repr=False)
+    message: Public = attrs.field(default="", repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -282,15 +394,23 @@ class Transient(
     example={"retry_after": 5.0},
     breaker="failure",
 ):
-    """The call may work later: a connection failed, a server is full, a status 503."""
+    """The call may work later: a connection failed, a server is full, a status 503.
+
+    Attributes:
+        cause: The private exception; it is only logged. None: there is none.
+        retry_after: Seconds; None: not known.
+        landed: Whether the call may have taken effect.
+        message: From the tool's author; "": the model gets a fixed text.
+        details: Further facts of the failure, for the model.
+    """
 
     kind: ClassVar[Literal["transient"]] = "transient"
     template_fields: ClassVar = {"seconds": "retry_after"}
     cause: BaseException | None = private(positional=True)
-    retry_after: float | None = None  # seconds; None: not known
+    retry_after: float | None = None
     landed: Landed = "maybe"
-    message: Public = attrs.field(default="", repr=False)  # from the tool's author; "": the model gets a fixed text
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    message: Public = attrs.field(default="", repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
 
 
 @attrs.frozen
@@ -303,11 +423,17 @@ class ExecutionFailed(
     example={},
     body="ran",
 ):
-    """The tool ran and reports that it failed."""
+    """The tool ran and reports that it failed.
+
+    Attributes:
+        message: "": the model gets a fixed text.
+        details: Further facts of the failure, for the model.
+        cause: The private exception; it is only logged. None: there is none.
+    """
 
     kind: ClassVar[Literal["execution"]] = "execution"
     template_fields: ClassVar = _MESSAGE_AND_DETAILS
-    message: Public = ""  # "": the model gets a fixed text
+    message: Public = ""
     details: FailureDetails = FailureDetails()
     cause: BaseException | None = private()
 
@@ -323,12 +449,17 @@ class OutcomeUnknown(
     breaker="failure",
     body="ran",
 ):
-    """The call of a mutating tool was lost and may have taken effect. It is never repeated."""
+    """The call of a mutating tool was lost and may have taken effect. It is never repeated.
+
+    Attributes:
+        cause: The private exception; it is only logged. None: there is none.
+        verify_with: The tool that shows whether the call took effect; None: no such tool.
+    """
 
     kind: ClassVar[Literal["outcome_unknown"]] = "outcome_unknown"
     template_fields: ClassVar = {"verify_with": "verify_with"}
     cause: TimedOut | Transient | None = None
-    verify_with: str | None = None  # the tool that shows whether the call took effect; None: no such tool
+    verify_with: str | None = None
 
 
 @attrs.frozen
@@ -341,7 +472,11 @@ class Crashed(
     example={},
     breaker="failure",
 ):
-    """A bug, in the tool or in a stage. Its ``repr`` names the class of the cause, which may be known."""
+    """A bug, in the tool or in a stage. Its ``repr`` names the class of the cause, which may be known.
+
+    Attributes:
+        cause: The private exception; it is only logged. None: there is none.
+    """
 
     kind: ClassVar[Literal["internal"]] = "internal"
     cause: BaseException | None = private(positional=True)
@@ -361,6 +496,7 @@ ToolError: TypeAlias = (
     | NeedsUserInput
     | ResourceNotFound
     | Denied
+    | AwaitingApproval
     | NeedsSetup
     | TimedOut
     | Transient

@@ -98,11 +98,13 @@ async def test_a_tool_gets_its_context() -> None:
     """The actor gets a ToolContext with the deps and the time that is left; progress comes back."""
     async with Ray(workers=1) as executor:
         pipeline = standard(TOOLS, executor=executor, timeout=60)
-        report = await pipeline.report(Call("show_context", {"n": 2}, id="c1", principal="p", deps={"a": 1}))
+        report = await pipeline.report(
+            Call("show_context", {"n": 2}, id="c1", principal="p", deps={"a": 1}, conversation="t1")
+        )
     assert isinstance(report.outcome, Success)
     shown = cast("dict[str, Any]", report.outcome.unwrap())
     assert 0 < shown.pop("left") <= 60
-    assert shown == {"id": "c1", "attempt": 1, "principal": "p", "deps": {"a": 1}}
+    assert shown == {"id": "c1", "attempt": 1, "principal": "p", "conversation": "t1", "deps": {"a": 1}}
     assert [(each.done, each.total) for each in report.progress] == [(2, 4)]
     assert [attempt.executor for attempt in report.attempts] == ["ray"]
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from click.testing import CliRunner, Result
 
 from cli_desk import Desk, open_desk
 from toolcall_pipeline.cli import bench_command
 from toolcall_pipeline.cli.commands import toolcall
-from toolcall_pipeline.testing import measure
+from toolcall_pipeline.testing import Overhead
+from toolcall_pipeline.testing.overhead.measurement import Options
+from toolcall_pipeline.testing.overhead.measuring import run_measurement
 
 pytestmark = pytest.mark.long  # it measures
 
@@ -30,8 +32,12 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rounds: what the figures are is for other tests."""
-    few: Any = partial(measure, builds=3, seconds=0.5, failures=False)
-    monkeypatch.setattr(bench_command, "measure", few)
+
+    def few(owner: str, pipeline: Any, calls: Any, options: Options, _: object, bind: Any) -> Overhead:
+        fewer = attrs.evolve(options, builds=3, seconds=0.5)
+        return run_measurement(owner, pipeline, calls, fewer, lambda each: each.measure_all(failures=False), bind)
+
+    monkeypatch.setattr(bench_command, "run_measurement", few)
 
 
 def bench(desk: Desk, *arguments: str, target: str = "pipeline") -> Result:
@@ -116,3 +122,12 @@ def test_a_chart_that_cannot_be_written_ends_with_2(desk: Desk, tmp_path: Path) 
     """The file and the reason are named."""
     done = bench(desk, *ECHO, "--stage", "retry", "--svg", str(tmp_path / "no" / "chart.svg"))
     assert (done.exit_code, "No such file or directory" in done.stderr) == (2, True)
+
+
+@pytest.mark.long
+def test_a_measured_pipeline_has_deps(desk: Desk) -> None:
+    """The tool that reads runs once, with the deps, before the bodies are replaced."""
+    asked = ["--deps", f"{desk.module}:shelf", "--call", "borrow", "{}", "--stage", "validate", "--json"]
+    result = bench(desk, *asked)
+    assert result.exit_code == 0, result.stderr
+    assert [each["name"] for each in json.loads(result.stdout)["stages"]] == ["validate"]

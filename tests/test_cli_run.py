@@ -141,15 +141,15 @@ def test_any_name_is_a_call(desk: Desk, name: str) -> None:
 
 
 def test_the_other_fields_of_a_call(desk: Desk) -> None:
-    """A call gets the principal, finish_reason and timeout of its line, and its id as text."""
+    """A call gets the principal, conversation, finish_reason and timeout of its line, and its id as text."""
     desk.put(
-        {"id": 7, "name": "who", "principal": "ada"},
+        {"id": 7, "name": "who", "principal": "ada", "conversation": "t1"},
         {"name": "for_ever", "timeout": 0.01},
         {"name": "echo", "arguments": '{"n": ', "finish_reason": "length"},
     )
     assert desk.run().exit_code == 0
     rows = desk.by_line
-    assert (rows[1]["told"], rows[1]["id"]) == ("ada 7", 7)
+    assert (rows[1]["told"], rows[1]["id"]) == ("ada 7 t1 None", 7)
     assert (rows[2]["kind"], rows[2]["id"]) == ("timeout", None)
     assert "cut off" in rows[3]["told"]
 
@@ -170,6 +170,7 @@ MALFORMED = [
     ('{"name": "echo", "id": true}', '"id" is neither a string nor a number'),
     ('{"name": "echo", "id": 1e999}', '"id" is neither a string nor a number'),
     ('{"name": "echo", "principal": 5}', '"principal" is not a string'),
+    ('{"name": "echo", "conversation": 5}', '"conversation" is not a string'),
     ('{"name": "echo", "finish_reason": 5}', '"finish_reason" is not a string'),
     ('{"name": "echo", "timeout": "5"}', '"timeout" is not a number'),
     ('{"name": "echo", "timeout": ' + "9" * 400 + "}", '"timeout" is too large'),

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import fake_providers as fake
 from fake_providers import FakeProvider, adders
 from toolcall_pipeline import (
+    AwaitingApproval,
     Call,
     Crashed,
     Denied,
@@ -176,6 +177,7 @@ EACH: list[tuple[ToolError, bool]] = [
     (Unavailable("ask", "busy"), False),
     (NotExecuted("x"), False),
     (Denied("x"), False),
+    (AwaitingApproval("x"), False),
     (NeedsSetup("x"), False),
     (TimedOut(1.0, landed="no"), False),
     (Transient(landed="no"), False),

@@ -67,11 +67,11 @@ def test_the_table_of_the_guide_has_the_facts_of_each_kind() -> None:
 
 
 def test_what_a_kind_says_of_the_body() -> None:
-    """What ends a call before its body, and a denial, says that nothing ran; two kinds say that it did."""
+    """A kind that ends a call before its body, a denial and an open approval say that nothing ran; two, that it did."""
     refused = {each.kind for each in ERROR_TYPES if each.body == "refused"}
     ran = {each.kind for each in ERROR_TYPES if each.body == "ran"}
     before_the_body = {each.kind for each in ERROR_TYPES if each.category in ("availability", "parameter")}
-    assert refused == before_the_body | {"permission"}
+    assert refused == before_the_body | {"permission", "awaiting_approval"}
     assert ran == {"execution", "outcome_unknown"}
 
 

@@ -22,12 +22,13 @@ LAYERS = """
     error_kind
     errors
     call_state guards introspection provider_names parameters.schema
-    call event_loops options parameters.reading
+    call event_loops options parameters.reading toml_file
     privacy
     caller parameters
+    identity
     messages report
     tools
-    adapters retries stage_state stores telemetry
+    adapters policies retries stage_state stores telemetry
     compose executors
     batch testing
     middlewares

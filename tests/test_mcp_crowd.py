@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mcp_desk import TOOLS, Desk, ScriptedServer, call, open_desk, result
 from toolcall_pipeline import timing
-from toolcall_pipeline.mcp.policy import Policy
+from toolcall_pipeline.mcp.relay_policy import RelayPolicy
 
 STEPS = ("call", "read", "cancel", "answer", "answer twice", "garbage", "die", "deaf", "half", "batch")
 HELLO = {"jsonrpc": "2.0", "method": "hello"}
@@ -111,7 +111,7 @@ class Crowd:
 
 async def play(steps: list[tuple[str, int]]) -> Crowd:
     """Let the steps happen, each after the relay had some turns of the event loop."""
-    policy = Policy(trust_annotations=True)
+    policy = RelayPolicy(trust_annotations=True)
     crowd: Crowd | None = None
     async with open_desk(policy) as (desk, server), anyio.create_task_group() as group:
         crowd = Crowd(desk, server)

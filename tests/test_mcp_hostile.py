@@ -17,9 +17,9 @@ from toolcall_pipeline.mcp import relay
 from toolcall_pipeline.mcp.jsonrpc import dump, hides_call, join_array, parse, parse_leniently, split_array
 from toolcall_pipeline.mcp.lines import LineWriter
 from toolcall_pipeline.mcp.open_requests import OpenRequests
-from toolcall_pipeline.mcp.policy import Policy, RelayLimits
+from toolcall_pipeline.mcp.relay_policy import RelayLimits, RelayPolicy
 
-TRUSTED = Policy(trust_annotations=True)
+TRUSTED = RelayPolicy(trust_annotations=True)
 PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
 DEEP = b"[" * 3_000 + b"]" * 3_000
 
@@ -113,7 +113,7 @@ async def test_half_an_answer_of_a_server_that_dies_is_no_answer() -> None:
 
 async def test_a_long_answer_with_its_id_in_an_odd_place_ends_its_call() -> None:
     """Members behind the id do not hide whose answer was thrown away."""
-    async with open_desk(Policy(limits=RelayLimits(line_bytes=2_000))) as (desk, server):
+    async with open_desk(RelayPolicy(limits=RelayLimits(line_bytes=2_000))) as (desk, server):
         request = await begin(desk, server)
         server.say({"result": {"content": [], "x": "y" * 9_000}, "id": request["id"], "extra": 1, "more": [2]})
         answer = await desk.receive()
@@ -331,7 +331,7 @@ async def test_an_initialize_that_waits_for_the_next_server_is_told_to_the_one_a
 async def test_lines_that_wait_for_a_server_wait_together() -> None:
     """However many messages come while the server is away, none behind them waits longer than `server_wait`."""
     waits: list[float] = []
-    async with open_desk(Policy(limits=RelayLimits(server_wait=0.05))) as (desk, server):
+    async with open_desk(RelayPolicy(limits=RelayLimits(server_wait=0.05))) as (desk, server):
         await desk.greet(server)
         server.die()
         again = await desk.next_server()
@@ -499,7 +499,7 @@ async def test_a_client_that_does_not_read_stops_the_server(monkeypatch: pytest.
             await wait(writer, most)
 
     monkeypatch.setattr(LineWriter, "wait_for_room", wait_and_tell)
-    async with open_desk(Policy(limits=RelayLimits(in_flight_bytes=1_000_000))) as (desk, server):
+    async with open_desk(RelayPolicy(limits=RelayLimits(in_flight_bytes=1_000_000))) as (desk, server):
         for number in range(20):
             desk.send(call(number, "pay", {"cents": 1}))
         await server.list_tools()

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_desk import ScriptedServer, call, open_desk, result
 from toolcall_pipeline import Effect
-from toolcall_pipeline.mcp.policy import Policy, ToolPolicy
+from toolcall_pipeline.mcp.relay_policy import RelayPolicy, ToolPolicy
 
 pytestmark = pytest.mark.long  # each test starts processes
 
@@ -46,7 +46,9 @@ async def test_a_call_is_made_again_only_if_somebody_who_counts_says_so(
     hints: str, trusted: bool, said: Effect | None, of_all: int, of_tool: int | None
 ) -> None:
     """The operator, or a server that is trusted; within the attempts for all tools, or for this one."""
-    policy = Policy(trust_annotations=trusted, attempts=of_all, tools={"do": ToolPolicy(effect=said, attempts=of_tool)})
+    policy = RelayPolicy(
+        trust_annotations=trusted, attempts=of_all, tools={"do": ToolPolicy(effect=said, attempts=of_tool)}
+    )
     tools: list[dict[str, Any]] = [{"name": "do", "inputSchema": {"type": "object"}, "annotations": HINTS[hints]}]
     is_safe = said in ("read", "idempotent") if said else trusted and hints in ("read", "idempotent", "both")
     async with open_desk(policy) as (desk, server):

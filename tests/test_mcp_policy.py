@@ -11,9 +11,10 @@ import pytest
 
 from mcp_desk import call, open_desk, result
 from toolcall_pipeline import SetupError
-from toolcall_pipeline.mcp.policy import Policy, RelayLimits, TelemetryPolicy, ToolPolicy
-from toolcall_pipeline.mcp.policy_file import find_line, read_policy
+from toolcall_pipeline.mcp.policy_file import read_policy
+from toolcall_pipeline.mcp.relay_policy import RelayLimits, RelayPolicy, TelemetryPolicy, ToolPolicy
 from toolcall_pipeline.privacy import REDACTED
+from toolcall_pipeline.toml_file import find_line
 
 GUIDE = Path(__file__).parent.parent / "pipeline" / "mcp" / "README.md"
 
@@ -44,7 +45,7 @@ def test_the_example_of_the_guide(tmp_path: Path) -> None:
 
 def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
     """A file that says nothing decides nothing."""
-    assert Policy() == read_policy(written(tmp_path, "# nothing\n"))
+    assert RelayPolicy() == read_policy(written(tmp_path, "# nothing\n"))
 
 
 @pytest.mark.parametrize(
@@ -162,6 +163,6 @@ async def test_a_tool_that_the_server_does_not_have_is_told_with_its_line(
 )
 def test_what_is_redacted(path: str, expected: str) -> None:
     """A name is redacted wherever it stands, and a path at its place alone."""
-    redact = Policy(redact=("token", "headers.authorization")).make_redact()
+    redact = RelayPolicy(redact=("token", "headers.authorization")).make_redact()
     assert redact is not None
     assert expected == redact(path, "value")

@@ -90,7 +90,7 @@ async def test_a_message_that_is_none_of_mcp_is_not_sent_over_http(caplog: pytes
             raise ValueError("no message")
 
     parts: Any = {name: Strict() for name in ("connect", "message_class", "metadata_class", "adapter", "inbound")}
-    server = HttpServer(Transport(**parts, httpx=None), "http://localhost", {}, 1_000)
+    server = HttpServer(Transport(**parts, httpx=None, connect_sse=None), "http://localhost", {}, 1_000)
     for line in (b"[]\n", b"\n", b'[{"id":1,"method":"secret"}]\n'):
         with pytest.raises(UnsendableError):
             await server.send(line)

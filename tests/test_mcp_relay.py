@@ -15,10 +15,10 @@ from mcp_desk import INITIALIZED, MODERN, TOOLS, as_line, call, open_desk, resul
 from support import PATIENT, StoppedTime
 from toolcall_pipeline import CallReport
 from toolcall_pipeline.mcp import upstream
-from toolcall_pipeline.mcp.policy import Policy, RelayLimits, ToolPolicy
+from toolcall_pipeline.mcp.relay_policy import RelayLimits, RelayPolicy, ToolPolicy
 
-TRUSTED = Policy(trust_annotations=True)
-SHORT = Policy(limits=RelayLimits(line_bytes=2_000))
+TRUSTED = RelayPolicy(trust_annotations=True)
+SHORT = RelayPolicy(limits=RelayLimits(line_bytes=2_000))
 
 
 def text_of(answer: dict[str, Any]) -> str:
@@ -369,7 +369,7 @@ async def test_a_server_that_dies_again_and_again_is_given_up(monkeypatch: pytes
 
 async def test_calls_wait_for_a_server_in_bounded_time() -> None:
     """A call that comes while no server is there is refused after the wait, and a request gets an error."""
-    policy = Policy(limits=RelayLimits(server_wait=0.01))
+    policy = RelayPolicy(limits=RelayLimits(server_wait=0.01))
     async with open_desk(policy) as (desk, server):
         await desk.greet(server)
         server.die()
@@ -428,7 +428,7 @@ async def test_cancel_reaches_the_server() -> None:
 async def test_a_call_that_takes_too_long_is_cancelled_at_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """A time limit of the policy cancels the attempt at the server, and the call may have taken effect."""
     stopped = StoppedTime(monkeypatch)
-    async with open_desk(Policy(timeout=0.01)) as (desk, server):
+    async with open_desk(RelayPolicy(timeout=0.01)) as (desk, server):
         desk.send(call(1, "pay", {"cents": 1}))
         await server.list_tools()
         request = await server.next()
@@ -542,7 +542,7 @@ async def test_a_long_answer_fails_its_call_alone() -> None:
 
 async def test_calls_beyond_the_limit_are_told_to_come_later() -> None:
     """More calls at once than the policy permits are refused at once, and never reach the server."""
-    policy = Policy(limits=RelayLimits(in_flight=2))
+    policy = RelayPolicy(limits=RelayLimits(in_flight=2))
     async with open_desk(policy) as (desk, server):
         for number in (1, 2, 3):
             desk.send(call(number, "pay", {"cents": number}))
@@ -603,7 +603,7 @@ async def test_the_rest_of_a_batch_is_told_of_the_death() -> None:
 
 async def test_a_closed_tool_is_refused_and_still_listed() -> None:
     """The policy closes a tool; the list passes unchanged."""
-    policy = Policy(tools={"pay": ToolPolicy(closed=True)})
+    policy = RelayPolicy(tools={"pay": ToolPolicy(closed=True)})
     async with open_desk(policy) as (desk, server):
         desk.send({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         line = server.say({"jsonrpc": "2.0", "id": (await server.next())["id"], "result": {"tools": TOOLS}})
@@ -615,7 +615,7 @@ async def test_a_closed_tool_is_refused_and_still_listed() -> None:
 @pytest.mark.parametrize("trusted", [True, False])
 async def test_the_effect_of_the_policy_comes_before_annotations(trusted: bool) -> None:
     """An effect in the policy decides, whatever the server says of itself."""
-    policy = Policy(
+    policy = RelayPolicy(
         trust_annotations=trusted, tools={"read_file": ToolPolicy(effect="mutating"), "pay": ToolPolicy(effect="read")}
     )
     async with open_desk(policy) as (desk, server):

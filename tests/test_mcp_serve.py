@@ -28,6 +28,7 @@ from toolcall_pipeline import Effect, SetupError, Tool, ToolContext, ToolError, 
 from toolcall_pipeline.cli.serve_command import serve as run_serve
 from toolcall_pipeline.cli.terminal_text import CommandError
 from toolcall_pipeline.mcp import REQUEST, make_server, stdio_transport
+from toolcall_pipeline.mcp.asking import AskingCalls
 from toolcall_pipeline.mcp.output_forms import find_form
 from toolcall_pipeline.mcp.result_blocks import make_result
 from toolcall_pipeline.mcp.sdk_server import SdkServer
@@ -46,6 +47,15 @@ class Session:
     """The session of a request, which hears the progress."""
 
     told: list[tuple[float, float | None, str | None]] = field(default_factory=list[Any])
+    client_capabilities: Any = None
+    session_id: str | None = None
+
+    @property
+    def _connection(self) -> Session:
+        return self
+
+    async def send_request(self, request: Any, _result_type: Any) -> Any:
+        return request
 
     async def report_progress(self, done: float, total: float | None, message: str | None) -> None:
         self.told.append((done, total, message))
@@ -61,6 +71,7 @@ class Request:
     request_id: int = 7
     request: object = None
     session: Session = field(default_factory=Session)
+    lifespan_context: Any = field(default_factory=lambda: SimpleNamespace(conversation="", asking=AskingCalls()))
 
 
 @dataclass
@@ -85,8 +96,16 @@ def plain(result: Message) -> Message:
 
 def serve(tools: ToolRegistry, **options: Any) -> ServedCalls:
     return ServedCalls(
-        standard(tools, **options), ServedTools([tools]), deps="the deps", read_principal=lambda: "somebody"
+        standard(tools, **options),
+        ServedTools([tools]),
+        deps="the deps",
+        read_principal=lambda: "somebody",
+        error=ProtocolError,
     )
+
+
+class ProtocolError(Exception):
+    """An error of the protocol: its code and its text."""
 
 
 def text_of(result: Message) -> str:
@@ -543,7 +562,7 @@ async def test_the_parent_of_the_trace(meta: Message, parent: bool) -> None:
         return "done"
 
     run = standard(tools).replace("trace", Trace(tracer_provider=exported.provider))
-    served = ServedCalls(run, ServedTools([tools]), deps=None, read_principal=str)
+    served = ServedCalls(run, ServedTools([tools]), deps=None, read_principal=str, error=ProtocolError)
     await ask(tools, "look", served=served, meta=meta)
     assert seen == [parent]
     calls = [span for span in exported.spans if span.name == "execute_tool look"]

@@ -12,6 +12,7 @@ from returns.result import Failure
 
 from error_cases import ERRORS, SECRET
 from toolcall_pipeline import (
+    AwaitingApproval,
     Crashed,
     Denied,
     ExecutionFailed,
@@ -314,6 +315,14 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
         OutcomeUnknown(),
         "Error: The call may have taken effect, but its result was lost. Check before repeating it.",
     ),
+    "awaiting approval": (
+        AwaitingApproval("apr_1", 1_800_000_000.0),
+        (
+            "This call waits for a person's decision (apr_1). "
+            "Do not send it again; go on with other work, or tell the user."
+        ),
+    ),
+    "awaiting approval, a message of a stage": (AwaitingApproval("apr_1", message="Ask Ann."), "Error: Ask Ann."),
     "internal": (Crashed(SECRET), "An unexpected error occurred while executing this tool"),
 }
 

@@ -24,6 +24,7 @@ from toolcall_pipeline.middlewares import (
     Concurrency,
     Execute,
     LoopGuard,
+    Policy,
     RateLimit,
     Resolve,
     Retry,
@@ -105,6 +106,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "clock": [*NO_SYNC_FUNCTION, None],
         },
     ),
+    Policy: ({}, {"rules": [3, None, b"a", ["a"]]}),
     Shape: (
         {},
         {
@@ -217,6 +219,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "limits": [3, "a", {"bytes": 1}],
             "redact": NO_SYNC_FUNCTION,
             "errors": [3, "timeout", {1: "timeout"}],
+            "policy": [3, b"a", ["a"]],
             "executor": NO_EXECUTOR,
             "executors": NO_MAPPING,
             "executors['x']": NO_EXECUTOR,

@@ -73,12 +73,12 @@ async def test_results_and_errors_come_back() -> None:
 async def test_a_tool_gets_its_context() -> None:
     """The worker gets a ToolContext with the deps and the time that is left; progress comes back."""
     pipeline = standard(TOOLS, executor=Process(workers=1), timeout=60)
-    call = Call("show_context", {"n": 2}, id="c1", principal="p", deps={"a": 1})
+    call = Call("show_context", {"n": 2}, id="c1", principal="p", deps={"a": 1}, conversation="t1")
     report = await pipeline.report(call)
     assert isinstance(report.outcome, Success)
     shown = cast("dict[str, Any]", report.outcome.unwrap())
     assert 0 < shown.pop("left") <= 60
-    assert shown == {"id": "c1", "attempt": 1, "principal": "p", "deps": {"a": 1}}
+    assert shown == {"id": "c1", "attempt": 1, "principal": "p", "conversation": "t1", "deps": {"a": 1}}
     assert [(each.done, each.total, each.message) for each in report.progress] == [(2, 4, "half")]
     assert [attempt.executor for attempt in report.attempts] == ["process"]
     outcome = await pipeline(Call("show_context", {"n": 2}, deps=lambda: None))

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import types
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 import toolcall_pipeline
-from toolcall_pipeline import executors, messages, middlewares, telemetry, testing
+from toolcall_pipeline import (
+    builtin,
+    dialogue,
+    executors,
+    hosts,
+    mcp,
+    messages,
+    middlewares,
+    parameters,
+    privacy,
+    telemetry,
+    testing,
+)
 
 PACKAGES = [toolcall_pipeline, middlewares, messages, telemetry, testing]
 LAZY_PACKAGES = [toolcall_pipeline, middlewares, executors, messages, telemetry]
@@ -47,6 +61,37 @@ def test_every_public_name_is_documented(value: Any) -> None:
         for name, member in vars(value).items():
             if isinstance(member, (types.FunctionType, property)) and not name.startswith("_"):
                 assert member.__doc__, name
+
+
+ROOMS = [
+    toolcall_pipeline,
+    middlewares,
+    executors,
+    messages,
+    telemetry,
+    testing,
+    dialogue,
+    builtin,
+    hosts,
+    mcp,
+    parameters,
+    privacy,
+]
+CLASSES = {
+    value: f"{module.__name__}.{name}"
+    for module in ROOMS
+    for name in getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
+    if isinstance(value := getattr(module, name), type) and value.__module__.startswith("toolcall_pipeline")
+}
+
+
+@pytest.mark.parametrize("cls", [pytest.param(cls, id=name) for cls, name in CLASSES.items()])
+def test_every_public_field_is_documented(cls: type) -> None:
+    """A class of attrs or a named tuple describes each of its public fields under ``Args:`` or ``Attributes:``."""
+    fields = [field.name for field in attrs.fields(cls)] if attrs.has(cls) else getattr(cls, "_fields", ())
+    words = "\n".join(base.__doc__ or "" for base in cls.__mro__ if base.__module__.startswith("toolcall_pipeline"))
+    named = set(re.findall(r"^\s+(\w+):", words, re.MULTILINE))
+    assert {name for name in fields if not name.startswith("_")} <= named
 
 
 @pytest.mark.parametrize("package", LAZY_PACKAGES, ids=lambda package: package.__name__)

@@ -182,12 +182,15 @@ def _finish_reason(reply: object) -> str | None:
 def _read(reply: object) -> Reading:
     if isinstance(reply, str):
         return Reading([], reply)
-    events = list(read_events(reply)) if get_field(reply, "content") is None else []
+    content = get_field(reply, "content")
+    if content is not None and get_field(reply, "type") == "message":  # what the client returns
+        return _read_content(content, _finish_reason(reply))
+    events = list(read_events(reply)) if content is None else []
     refuse_other_providers(reply, events, "Anthropic")
     refuse_no_reply(reply, "Anthropic")
     if (error := read_error(reply)) is not None:
         return Reading([], error=error)
-    if (content := get_field(reply, "content")) is not None:
+    if content is not None:
         return _read_content(content, _finish_reason(reply))
     if (nothing := find_nothing(reply, events, "Anthropic")) is not None:
         return Reading([], error=nothing)

@@ -14,7 +14,9 @@ from ..call_state import WIRE
 from ..errors import OutcomeUnknown, SetupError, UnknownTool
 from ..messages import render
 from ..messages.parts import Part
+from ..messages.rendering import render_data
 from ..messages.result_parts import find_parts, read_mcp
+from ..messages.values import NOTHING
 from ..options import check_type
 from ..provider_names import OfferedName, make_provider_name
 from ..tools.view import ToolView
@@ -25,14 +27,17 @@ _AWAITED = (Awaitable, AsyncIterable)
 
 def get_field(thing: object, name: str) -> Any:
     """A key of a mapping or an attribute of an object; None if there is none."""
-    if isinstance(thing, Mapping):
-        return cast("Mapping[str, Any]", thing).get(name)
-    return getattr(thing, name, None)
+    if type(thing) is dict:  # most replies; `Mapping` takes longer to ask than all the rest
+        return cast("dict[str, Any]", thing).get(name)
+    return cast("Mapping[str, Any]", thing).get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
 
 def find_field(thing: object, *names: str) -> Any:
     """The first of several fields that there is: an SDK and the API beneath it spell them in two ways."""
-    return next((value for name in names if (value := get_field(thing, name)) is not None), None)
+    for name in names:
+        if (value := get_field(thing, name)) is not None:
+            return value
+    return None
 
 
 def read_wire(thing: object, *names: str) -> dict[str, Any]:
@@ -179,6 +184,8 @@ def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
     match outcome:
         case Failure(UnknownTool() as unknown):
             suggestions, available = _as_sent(unknown.suggestions, longest), _as_sent(unknown.available, longest)
+            if (suggestions, available) == (unknown.suggestions, unknown.available):
+                return outcome
             return Failure(attrs.evolve(unknown, suggestions=suggestions, available=available))
         case Failure(OutcomeUnknown(_, str(verify_with)) as lost):
             return Failure(attrs.evolve(lost, verify_with=make_provider_name(verify_with, longest)))
@@ -238,10 +245,11 @@ def to_parts(outcome: Outcome[Any]) -> list[Part]:
     value: object = cast("Any", outcome).unwrap()
     parts = find_parts(value, with_bytes=True)
     if parts is None:
-        parts = [render(outcome)]
+        text = render_data(value)
+        return [text if text.strip() else NOTHING]  # providers refuse a blank text
     shown: list[Part] = [render(Success(part)) if isinstance(part, str) else part for part in parts]
     filled = [part for part in shown if not isinstance(part, str) or part.strip()]
-    return filled or [render(Success(None))]  # providers refuse a blank text
+    return filled or [NOTHING]
 
 
 def check_pairs(answered: Iterable[tuple[Call, Outcome[Any]]]) -> list[tuple[Call, Outcome[Any]]]:

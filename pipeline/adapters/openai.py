@@ -192,7 +192,7 @@ def _read(reply: object) -> Reading:
 
 def _read_choice(choice: object, reply: object) -> Reading:
     reading = _read_message(get_field(choice, "message"), read_stop(choice))
-    reading.error = read_error(choice) or read_error(reply)
+    reading.error = read_error(choice, named=True) or read_error(reply, named=True)
     return reading
 
 

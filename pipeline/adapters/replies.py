@@ -72,10 +72,15 @@ class Reading:
         return Calls(restore_names(found, registry, longest), error=self.error, text=said)
 
 
-def read_error(reply: object) -> ReplyError | None:
-    """The error that a reply, or one event of a stream, is; None: it is not one."""
+def read_error(reply: object, *, named: bool = False) -> ReplyError | None:
+    """The error that a reply, or one event of a stream, is; None: it is not one.
+
+    Args:
+        reply: The reply or event.
+        named: Read only an error that stands beside something else, in a field of that name.
+    """
     found = get_field(reply, "error")
-    if found is None and "error" in (get_field(reply, "type"), get_field(reply, "object")):
+    if found is None and not named and "error" in (get_field(reply, "type"), get_field(reply, "object")):
         found = reply
     if not found or found is True:
         return None

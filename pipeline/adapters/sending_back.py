@@ -11,7 +11,7 @@ from uuid import uuid4
 import attrs
 
 from ..call import Call
-from ..messages.values import as_json
+from ..messages.values import to_data
 from ..tools.view import ToolView
 from .common import text_or_empty
 from .replies import Calls
@@ -64,13 +64,12 @@ def fit_arguments(call: Call) -> dict[str, Any]:
     """The arguments as an object; text that is none stands in one, as it is."""
     arguments: Any = call.arguments
     if isinstance(arguments, str) and arguments.strip():
-        try:
-            arguments = json.loads(arguments, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError):
+        arguments = _decode(arguments)
+        if arguments is _NO_JSON:
             return {_KEY: call.arguments}
     if arguments is None or arguments == "" or isinstance(arguments, str):
         return {_KEY: arguments} if arguments and arguments.strip() else {}
-    plain = json.loads(as_json(arguments))
+    plain, _ = to_data(arguments)
     return cast("dict[str, Any]", plain) if isinstance(plain, dict) else {_KEY: plain}
 
 
@@ -79,12 +78,23 @@ def _refuse_constant(token: str) -> None:
     raise ValueError(token)
 
 
+_read_json = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_NO_JSON = object()
+
+
+def _decode(text: str) -> object:
+    try:
+        return _read_json(text)
+    except (ValueError, RecursionError):
+        return _NO_JSON
+
+
 def fit_arguments_text(call: Call) -> str:
     """The arguments as the JSON text of an object: as they were written, if they are one."""
     arguments: Any = call.arguments
-    fitted = fit_arguments(call)
-    is_as_sent = isinstance(arguments, str) and _KEY not in fitted and arguments.lstrip().startswith("{")
-    return arguments if is_as_sent else json.dumps(fitted, ensure_ascii=False)
+    if isinstance(arguments, str) and isinstance(_decode(arguments), dict):
+        return arguments
+    return json.dumps(fit_arguments(call), ensure_ascii=False)
 
 
 def fit_text(call: Call) -> str:

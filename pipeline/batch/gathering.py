@@ -22,6 +22,7 @@ from ..options import check_count, check_number, read_items, refuse
 from ..provider_names import OfferedName
 from ..tools.definition import Tool
 from .resource_order import order_by_resource
+from .twins import find_twins
 
 _TEXTS = (str, OfferedName)  # a name of another class may raise when it is hashed
 
@@ -55,6 +56,9 @@ async def gather(
 ) -> list[Outcome]:
     """Run many calls at once. A failed call stops none of the others.
 
+    A call whose id, name and arguments are those of an earlier one is that one, sent again: it runs once, and both have
+    its outcome. Equal calls with different ids, or without one, are several calls.
+
     Calls of tools that declare a ``resource`` keep an order: those that only read it run together, and one that
     changes it runs alone on it, after the calls before it. If a write is still running after its call ended (even an
     earlier attempt), later calls on that resource return `NotExecuted`. A call whose resource is unknown from its
@@ -86,8 +90,11 @@ async def gather(
         return pipeline(call)
 
     asked = set_caller(_read_calls(pipeline, calls), principal, deps, conversation)
+    twins = find_twins(asked)
+    single = [call for index, call in enumerate(asked) if index not in twins] if twins else asked
     with _begin_turn(pipeline) if asked else nullcontext():
-        return await run_batch(pipeline, asked, run, limit, timeout=timeout, each=each)
+        outcomes = await run_batch(pipeline, single, run, limit, timeout=timeout, each=each)
+    return outcomes if not twins else _spread(outcomes, twins, len(asked))
 
 
 def gather_sync(
@@ -106,6 +113,15 @@ def gather_sync(
     return PORTAL.run(run, pipeline, calls, limit)
 
 
+def _spread(outcomes: list[Outcome], twins: Mapping[int, int], count: int) -> list[Outcome]:
+    """The outcomes of all calls: a twin has that of the first of its kind."""
+    left = iter(outcomes)
+    all_: list[Outcome] = []
+    for index in range(count):
+        all_.append(all_[twins[index]] if index in twins else next(left))
+    return all_
+
+
 def _begin_turn(pipeline: object) -> AbstractContextManager[object]:
     """As `Pipeline.begin_turn`. A Caller has none: its calls stand under the attempt of its tool."""
     begin: Callable[[], AbstractContextManager[object]] = getattr(pipeline, "begin_turn", nullcontext)
@@ -122,7 +138,7 @@ def _read_calls(pipeline: object, calls: object) -> list[Call]:
     return cast("list[Call]", found)
 
 
-async def run_batch(  # one loop, and a task for each worker of it
+async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it
     pipeline: Runnable,
     calls: Iterable[Call],
     run: Callable[[int, Call], Awaitable[Outcome]],
@@ -176,6 +192,9 @@ async def run_batch(  # one loop, and a task for each worker of it
                     group.start_soon(work)
         workers -= 1
 
+    if len(todo) == 1:  # as in most replies; a task for one call costs more than the call
+        await work()
+        return cast("list[Outcome]", outcomes)
     async with anyio.create_task_group() as group:
         for _ in range(workers):
             group.start_soon(work)

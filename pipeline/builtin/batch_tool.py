@@ -136,6 +136,7 @@ class Batch:
             description=self.description.format(most=self._most, name=self.name),
             run_in="loop",  # where its caller is
             context=True,
+            composite=True,
         )
         # The definition says what an entry looks like. Checking accepts any: a wrong entry fails alone, not the batch.
         accepted = _wrap_schema({**calls, "items": True})
@@ -146,7 +147,7 @@ class Batch:
         """The handler of the tool.
 
         Args:
-            context: The context of the batch; the calls get its principal and deps.
+            context: The context of the batch; the calls get its principal, deps and conversation from its caller.
             calls: The entries, as the model wrote them.
 
         Returns:
@@ -217,4 +218,4 @@ def _parse_entry(index: int, given: object, context: ToolContext) -> _Entry:
         return _Entry(id_, "", Failure(InvalidParams((problem,))))
     arguments = next((entry[key] for key in _ARGUMENT_KEYS if key in entry), None)
     call_id = f"{context.call_id}:{id_}" if context.call_id else id_  # two batches may both have a call "1"
-    return _Entry(id_, name, Call(name, arguments, call_id, context.principal, context.deps))
+    return _Entry(id_, name, Call(name, arguments, call_id))

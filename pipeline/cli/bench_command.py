@@ -23,9 +23,10 @@ from ..testing.overhead import (
     explain_speed,
     format_changes,
     format_overhead,
-    measure,
 )
-from ..testing.overhead.measuring import Backend
+from ..testing.overhead.measurement import ASKED, Measurement, Options
+from ..testing.overhead.measuring import Backend, run_measurement
+from .asker import Asker
 from .loading import check_schemas, find_registry, load_target
 from .run.calls_file import parse_line
 from .run.interruption import exit_without_threads
@@ -52,7 +53,7 @@ class BenchOptions:
     compare: Path | None
 
 
-def bench(target: str, options: BenchOptions) -> int:
+def bench(target: str, asker: Asker, options: BenchOptions) -> int:
     """Measure, and print what was found.
 
     Returns:
@@ -67,17 +68,17 @@ def bench(target: str, options: BenchOptions) -> int:
     with redirect_to_stderr():
         pipeline = _load_pipeline(target)
         calls = _read_calls(options)
-        chosen: dict[str, Any] = {} if options.result is None else {"result": _read_json("--result", options.result)}
+        result = ASKED if options.result is None else _read_json("--result", options.result)
+        stages = frozenset(options.stages) or None
+        chosen = Options(
+            concurrency=options.concurrency,
+            backend=options.backend,
+            stages=stages,
+            run_tools=options.run_tools,
+            result=result,
+        )
         try:
-            found = measure(
-                pipeline,
-                calls,
-                run_tools=options.run_tools,
-                concurrency=options.concurrency,
-                backend=options.backend,
-                stages=options.stages or None,
-                **chosen,
-            )
+            found = run_measurement("bench", pipeline, calls, chosen, _measure_all, asker.bind)
         except SetupError as exc:
             raise CommandError(f"{target}: {fit_on_one_line(str(exc), _MAX_TEXT)}") from exc
         except LookupError:  # of anyio
@@ -104,6 +105,10 @@ def _print(found: Overhead, earlier: dict[str, Any] | None, options: BenchOption
         print(neutralise(f"\n{format_changes(compare_runs(earlier, now))}", keep_lines=True))
         if speed := explain_speed(earlier, now):
             print(speed)
+
+
+async def _measure_all(measurement: Measurement) -> Overhead:
+    return await measurement.measure_all(failures=True)
 
 
 def _load_pipeline(target: str) -> Pipeline:

@@ -21,6 +21,7 @@ from ..privacy import make_mask, neutralise
 from ..report import Attempt, CallReport, StageRecord, kind_of
 from ..telemetry.logs import log_failure
 from ..telemetry.span_tree import ASCII, UNICODE
+from .asker import Asker
 from .loading import check_schemas, find_registry, load_target, open_pipeline
 from .run.interruption import exit_without_threads, to_exit_code
 from .run.result_rows import build_result, encode_row
@@ -28,7 +29,9 @@ from .stdio import redirect_to_stderr
 from .terminal_text import CommandError
 
 
-def call(target: str, name: str, arguments: str | None, *, as_json: bool, trace: bool, timeout: float | None) -> int:
+def call(
+    target: str, name: str, arguments: str | None, asker: Asker, *, as_json: bool, trace: bool, timeout: float | None
+) -> int:
     """Make one call. The parameters have the meaning that the command's help gives.
 
     Returns:
@@ -42,7 +45,7 @@ def call(target: str, name: str, arguments: str | None, *, as_json: bool, trace:
         if arguments == "-":
             arguments = sys.stdin.read()
         try:
-            report = anyio.run(_run, pipeline, target, Call(name, arguments, id="call_1", timeout=timeout))
+            report = anyio.run(_run, pipeline, target, asker, Call(name, arguments, id="call_1", timeout=timeout))
         except KeyboardInterrupt:
             return to_exit_code(signal.SIGINT)
         if trace:
@@ -71,9 +74,9 @@ def _build_pipeline(target: str) -> Pipeline:
         raise CommandError(f"{target}: {exc}") from None
 
 
-async def _run(pipeline: Pipeline, target: str, call: Call) -> CallReport:
-    async with open_pipeline(pipeline, target):
-        return await _report(pipeline, call)
+async def _run(pipeline: Pipeline, target: str, asker: Asker, call: Call) -> CallReport:
+    async with asker.bind(pipeline) as bound, open_pipeline(bound, target):
+        return await _report(bound, call)
 
 
 async def _report(pipeline: Pipeline, call: Call) -> CallReport:

@@ -10,6 +10,8 @@ from typing import Literal
 
 import click
 
+from .shared_options import Asked, asker_options
+
 
 class UsageError(click.ClickException):
     """Printed as one line, without click's usage text; the exit code is 2."""
@@ -156,6 +158,7 @@ def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # a
     "that may have changed something, is not run again: its kind is outcome_unknown.",
 )
 @click.option("--rerun-unknown", is_flag=True, help="With --resume: run those calls again as well.")
+@asker_options
 def run(
     target: str,
     calls: str,
@@ -167,6 +170,7 @@ def run(
     workers: int | None,
     resume: bool,  # noqa: FBT001  # click passes it by name
     rerun_unknown: bool,  # noqa: FBT001  # as above
+    asked: Asked,
 ) -> None:
     """Run a file of calls, one JSON object per line.
 
@@ -174,7 +178,8 @@ def run(
     current directory is searched first.
 
     A call is {"id": ..., "name": ..., "arguments": ...}. "arguments" is an object, JSON text or null. "principal",
-    "finish_reason" and "timeout" are optional. Other keys and blank lines are ignored. The file "-" is standard input.
+    "conversation", "finish_reason" and "timeout" are optional. Other keys and blank lines are ignored. The file "-" is
+    standard input.
 
     A result is written when its call ends: line (the line of the call, from 1), id and name (as in the call), tool
     (the name it was resolved to, or null), ok, kind (of the error, or null), told (the text for the model), value,
@@ -192,6 +197,7 @@ def run(
                2    nothing was run, or the run stopped early: stderr says why
                130  interrupted by Ctrl-C (143: by SIGTERM)
     """  # noqa: D301  # as above
+    from .asker import Asker
     from .run.run_command import run
 
     with print_command_errors():
@@ -199,6 +205,7 @@ def run(
             target,
             calls,
             output,
+            Asker.load(*asked),
             concurrency=concurrency,
             timeout=timeout,
             attempts=attempts,
@@ -217,6 +224,7 @@ def run(
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object, as a line of RESULTS.")
 @click.option("--trace/--no-trace", default=True, help="Draw the stages and attempts on stderr.  [default: trace]")
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0, min_open=True), help="For the whole call.")
+@asker_options
 def call(
     target: str,
     name: str,
@@ -224,6 +232,7 @@ def call(
     as_json: bool,  # noqa: FBT001  # click passes it by name
     trace: bool,  # noqa: FBT001  # as above
     timeout: float | None,
+    asked: Asked,
 ) -> None:
     """Make one call, and print what the model is told.
 
@@ -239,10 +248,12 @@ def call(
                2    nothing was run: stderr says why
                130  interrupted by Ctrl-C
     """  # noqa: D301  # as above
+    from .asker import Asker
     from .call_command import call
 
     with print_command_errors():
-        code = call(target, name, arguments, as_json=as_json, trace=trace, timeout=timeout)
+        asker = Asker.load(*asked)
+        code = call(target, name, arguments, asker, as_json=as_json, trace=trace, timeout=timeout)
     sys.exit(code)
 
 
@@ -275,6 +286,7 @@ def call(
     type=click.Path(path_type=Path),
     help="Say what got better or worse since an earlier run with --json.",
 )
+@asker_options
 def bench(
     target: str,
     call: tuple[str, str] | None,
@@ -287,6 +299,7 @@ def bench(
     as_json: bool,  # noqa: FBT001  # as above
     svg: Path | None,
     compare: Path | None,
+    asked: Asked,
 ) -> None:
     """Say what a pipeline and each of its stages cost.
 
@@ -302,11 +315,12 @@ def bench(
                2    it was not: stderr says why
                130  interrupted by Ctrl-C
     """  # noqa: D301  # as above
+    from .asker import Asker
     from .bench_command import BenchOptions, bench
 
     options = BenchOptions(call, calls, result, run_tools, stages, concurrency, backend, as_json, svg, compare)
     with print_command_errors():
-        code = bench(target, options)
+        code = bench(target, Asker.load(*asked), options)
     sys.exit(code)
 
 
@@ -373,7 +387,13 @@ def proxy(
     multiple=True,
     help="With --http: a further name by which clients may reach the server, needed for a HOST that others can reach.",
 )
-def serve(target: str, http: str | None, allowed: tuple[str, ...]) -> None:
+@asker_options
+def serve(
+    target: str,
+    http: str | None,
+    allowed: tuple[str, ...],
+    asked: Asked,
+) -> None:
     """Serve your tools to clients of MCP.
 
     MODULE:PIPELINE names a Pipeline, a ToolRegistry, or a function without required parameters that returns one. The
@@ -386,8 +406,36 @@ def serve(target: str, http: str | None, allowed: tuple[str, ...]) -> None:
                2    nothing was served: stderr says why
                130  interrupted by Ctrl-C (143: by SIGTERM)
     """  # noqa: D301  # as above
+    from .asker import Asker
     from .serve_command import serve
 
     with print_command_errors():
-        code = serve(target, http=http, allowed=allowed)
+        code = serve(target, Asker.load(*asked), http=http, allowed=allowed)
+    sys.exit(code)
+
+
+@toolcall.group()
+def policy() -> None:
+    """Check the rules that decide which calls run."""
+
+
+@policy.command()
+@click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("target", metavar="MODULE:REGISTRY")
+@click.option("--call", "sent", nargs=2, metavar="NAME JSON", help="Say which rule decides this call.")
+@click.option("--principal", default="", help="With --call: who makes it.  [default: no principal]")
+def check(file: Path, target: str, sent: tuple[str, str] | None, principal: str) -> None:
+    """Print what the rules of FILE decide for each tool. No tool is run.
+
+    MODULE:REGISTRY names a ToolRegistry, a Pipeline, or a function without required parameters that returns one.
+
+    \b
+    Exit code: 0    the policy is valid
+               1    with --call: that call is refused before a rule is asked
+               2    FILE is wrong, or MODULE:REGISTRY cannot be loaded: stderr says why
+    """  # noqa: D301  # \b tells click to keep the line breaks
+    from .policy_command import check_policy
+
+    with print_command_errors():
+        code = check_policy(file, target, sent, principal)
     sys.exit(code)

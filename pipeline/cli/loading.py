@@ -30,12 +30,7 @@ def load_target(target: str) -> ToolView | Pipeline:
     Raises:
         CommandError: it cannot be imported, or is something else.
     """
-    module_name, colon, path = target.partition(":")
-    if "/" in module_name or "\\" in module_name or module_name.endswith(".py"):
-        raise CommandError(f"{target}: write MODULE as in an import statement: tools, not ./tools.py")
-    if not (module_name and colon and path):
-        raise CommandError(f"{target}: write MODULE:REGISTRY, for example tools:registry")
-    found = _get_attribute(_import_module(module_name, target), path, target)
+    found = load_object(target, "REGISTRY")
     if isinstance(found, (ToolView, Pipeline)):
         return found
     if isinstance(found, Tool):
@@ -46,6 +41,24 @@ def load_target(target: str) -> ToolView | Pipeline:
     if isinstance(made, (ToolView, Pipeline)):
         return made
     raise CommandError(f"{target}() returns {_describe_type(made)}: {_EXPECTED}")
+
+
+def load_object(target: str, name: str) -> object:
+    """Import MODULE, from the current directory first, and return what the name in it holds.
+
+    Args:
+        target: MODULE:NAME.
+        name: The word for NAME in a text about it.
+
+    Raises:
+        CommandError: It is not written so, cannot be imported, or the module has no such name.
+    """
+    module_name, colon, path = target.partition(":")
+    if "/" in module_name or "\\" in module_name or module_name.endswith(".py"):
+        raise CommandError(f"{target}: write MODULE as in an import statement: tools, not ./tools.py")
+    if not (module_name and colon and path):
+        raise CommandError(f"{target}: write MODULE:{name}, for example tools:{name.lower()}")
+    return _get_attribute(_import_module(module_name, target), path, target)
 
 
 def find_registry(loaded: ToolView | Pipeline) -> ToolView | None:
@@ -110,19 +123,24 @@ def _get_attribute(module: ModuleType, path: str, target: str) -> object:
 def _call_factory(factory: Any, target: str) -> object:
     if inspect.iscoroutinefunction(factory):
         raise CommandError(f"{target} is an async function: {_EXPECTED}")
+    check_factory(factory, target, _EXPECTED)
+    try:
+        return cast("object", factory())
+    except (Exception, SystemExit) as exc:  # the user's function may raise anything
+        raise CommandError(f"{target}: {describe_exception(exc)}") from exc
+
+
+def check_factory(factory: Any, target: str, expected: str) -> None:
+    """Raise CommandError for a callable that has required parameters."""
     try:
         inspect.signature(factory).bind()
     except TypeError:
         what = "has required parameters"
         if not inspect.isroutine(factory) and not inspect.isclass(factory):  # such as the app of a web framework
             what = f"is {_describe_type(factory)}"
-        raise CommandError(f"{target} {what}: {_EXPECTED}") from None
+        raise CommandError(f"{target} {what}: {expected}") from None
     except ValueError:  # some functions written in C have no signature
         pass
-    try:
-        return cast("object", factory())
-    except (Exception, SystemExit) as exc:  # the user's function may raise anything
-        raise CommandError(f"{target}: {describe_exception(exc)}") from exc
 
 
 def _describe_type(value: object) -> str:

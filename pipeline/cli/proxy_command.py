@@ -19,9 +19,9 @@ from anyio.abc import TaskGroup
 from ..errors import SetupError
 from ..mcp.child import Child
 from ..mcp.lines import LineReader, LineWriter
-from ..mcp.policy import Policy
 from ..mcp.policy_file import read_policy
 from ..mcp.relay import Relay
+from ..mcp.relay_policy import RelayPolicy
 from ..mcp.upstream import ServerFailedError
 from ..options import read_url
 from .run.interruption import to_exit_code
@@ -51,7 +51,7 @@ def proxy(
         CommandError: An option is wrong, or the server cannot be started.
     """
     try:
-        policy = Policy() if config is None else read_policy(config)
+        policy = RelayPolicy() if config is None else read_policy(config)
         if trust_annotations:
             policy = attrs.evolve(policy, trust_annotations=True)
         _configure_telemetry(policy)
@@ -70,7 +70,7 @@ def proxy(
         return exc.exit_code or 1
 
 
-async def _relay(start: _Starter, policy: Policy, stdin: int, stdout: int) -> int:
+async def _relay(start: _Starter, policy: RelayPolicy, stdin: int, stdout: int) -> int:
     reader, writer = LineReader(stdin, policy.limits.line_bytes), LineWriter(stdout)
     caught: list[int] = []
 
@@ -95,7 +95,7 @@ async def _relay(start: _Starter, policy: Policy, stdin: int, stdout: int) -> in
     return to_exit_code(caught[0]) if caught else 0
 
 
-def make_pipeline(registry: ToolRegistry, policy: Policy) -> Pipeline:
+def make_pipeline(registry: ToolRegistry, policy: RelayPolicy) -> Pipeline:
     """The pipeline that calls pass, for a registry that is filled later."""
     from toolcall_pipeline.middlewares import Timeout, Trace, standard
 
@@ -118,7 +118,7 @@ def make_pipeline(registry: ToolRegistry, policy: Policy) -> Pipeline:
     return pipeline
 
 
-def _configure_telemetry(policy: Policy) -> None:
+def _configure_telemetry(policy: RelayPolicy) -> None:
     """Set the SDK up if the policy or the environment says where spans go: to load it takes time."""
     telemetry = policy.telemetry
     if telemetry is None and not any(os.environ.get(name) for name in _EXPORT):
@@ -135,7 +135,7 @@ def _configure_telemetry(policy: Policy) -> None:
         )
 
 
-def _choose_start(command: Sequence[str], url: str | None, headers: Sequence[str], policy: Policy) -> _Starter:
+def _choose_start(command: Sequence[str], url: str | None, headers: Sequence[str], policy: RelayPolicy) -> _Starter:
     if (url is None) == (not command):
         raise CommandError("give either the command of a server or --url")
     limit = policy.limits.line_bytes

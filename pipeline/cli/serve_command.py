@@ -21,6 +21,7 @@ from ..event_loops import get_event_loop
 from ..mcp.http_transport import HttpTransport, is_local
 from ..mcp.serving import make_server
 from ..mcp.stdio_transport import StdioTransport
+from .asker import Asker
 from .loading import check_schemas, find_registry, load_target, open_pipeline
 from .run.interruption import catch_signals, exit_without_threads, to_exit_code
 from .stdio import redirect_to_stderr, take_stdin, take_stdout
@@ -38,11 +39,12 @@ class _Transport(Protocol):
         """End it."""
 
 
-def serve(target: str, *, http: str | None, allowed: Sequence[str]) -> int:
+def serve(target: str, asker: Asker, *, http: str | None, allowed: Sequence[str]) -> int:
     """Serve the tools of a registry or a pipeline until the client closes its end, or a signal comes.
 
     Args:
         target: MODULE:PIPELINE.
+        asker: Who asks, in the calls of clients that are not known otherwise.
         http: HOST:PORT, PORT or :PORT. None: stdin and stdout are the connection to one client.
         allowed: Names that clients use to reach the server over HTTP.
 
@@ -64,14 +66,14 @@ def serve(target: str, *, http: str | None, allowed: Sequence[str]) -> int:
             if address is None:
                 stdin, stdout = stack.enter_context(take_stdin()), stack.enter_context(take_stdout())
             stack.enter_context(redirect_to_stderr())
-            pipeline, server = _make(target)
+            pipeline = _load_pipeline(target)
 
             def connect() -> _Transport:
                 if address is None:
                     return StdioTransport(stdin, stdout)
                 return _open_http(*address, allowed)
 
-            code = _run(target, pipeline, server, connect)
+            code = _run(target, pipeline, asker, connect)
             exit_without_threads(code)
             return code
     except KeyboardInterrupt:  # before anything is served; later it is caught as a signal
@@ -83,7 +85,7 @@ def serve(target: str, *, http: str | None, allowed: Sequence[str]) -> int:
         raise CommandError(f"{target}: {exc}") from exc
 
 
-def _make(target: str) -> tuple[Pipeline, Any]:
+def _load_pipeline(target: str) -> Pipeline:
     loaded = load_target(target)
     if (registry := find_registry(loaded)) is not None:
         check_schemas(registry, target)
@@ -91,17 +93,18 @@ def _make(target: str) -> tuple[Pipeline, Any]:
         from ..telemetry import configure  # the module of the tools has not done it
 
         configure()
-    pipeline = loaded if isinstance(loaded, Pipeline) else standard(loaded)
-    return pipeline, make_server(pipeline, name=target.partition(":")[0])
+    return loaded if isinstance(loaded, Pipeline) else standard(loaded)
 
 
-def _run(target: str, pipeline: Pipeline, server: Any, connect: Callable[[], _Transport]) -> int:
+def _run(target: str, pipeline: Pipeline, asker: Asker, connect: Callable[[], _Transport]) -> int:
     async def run() -> int:
-        transport = connect()
         loop = get_event_loop()
-        async with open_pipeline(pipeline, target):
-            with catch_signals(lambda: loop.call_soon(transport.stop)) as caught:
-                await transport.run(server)
+        async with asker.bind(pipeline) as bound:
+            server = make_server(bound, name=target.partition(":")[0])
+            transport = connect()
+            async with open_pipeline(bound, target):
+                with catch_signals(lambda: loop.call_soon(transport.stop)) as caught:
+                    await transport.run(server)
         return to_exit_code(caught[0]) if caught else 0
 
     return anyio.run(run)

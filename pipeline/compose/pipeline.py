@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
+from functools import partial
 from time import time_ns
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from returns.result import Failure
 
-from ..call import Call, Outcome, ResolvedCall
+from ..call import Call, Outcome, ResolvedCall, ValidCall
 from ..errors import Crashed, SetupError
 from ..event_loops import PORTAL
 from ..introspection import bind_by_name
+from ..options import check_type
 from ..parameters import Given
 from ..report import CallReport, LiveSink, notify
 from ..telemetry.logs import log_failure
@@ -28,6 +31,7 @@ from .stage_list import StageList
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Other = TypeVar("Other", bound="Pipeline")
 _NO_SPAN = nullcontext()
 
 
@@ -39,6 +43,9 @@ class Pipeline(StageList):
 
     Stages and executors that are async context managers are opened and closed by ``async with pipeline:``. A pipeline
     without such a stage works without it; in one that has them, a call outside of that block ends in `Crashed`.
+
+    A pipeline that `with_` made says who asks, for calls that do not say it. It is one with the pipeline that it was
+    made from: opened with it, with the same stages and what they remember.
 
     Attributes:
         registries: Where its stages find tools.
@@ -64,6 +71,52 @@ class Pipeline(StageList):
         self._run: Callable[..., Coroutine[Any, Any, Outcome]] = (
             self._run_if_open if self._must_be_open else self._runner.run
         )
+        self._run_unbound = self._run
+        self._base: Pipeline | None = None  # of a bound pipeline
+        self._asker: tuple[str, object, str] = ("", None, "")  # principal, deps, conversation
+
+    def with_(self, *, deps: object = None, principal: str = "", conversation: str = "") -> Self:
+        """The same pipeline, bound to these: whatever runs a call through it, the call has them where it has none.
+
+        What is not given here stays as this pipeline has it. ``before``, ``after``, ``replace`` and ``without`` of a
+        bound pipeline are bound as well.
+
+        Args:
+            deps: The caller's own object, for the `ToolContext` of the tools. Default None: none.
+            principal: Who asks. Default "": no principal.
+            conversation: The thread, session or run. Default "": no conversation.
+
+        Raises:
+            SetupError: ``principal`` or ``conversation`` is not a text.
+        """
+        check_type("with_", "principal", principal, str)
+        check_type("with_", "conversation", conversation, str)
+        before = self._asker
+        asker = principal or before[0], before[1] if deps is None else deps, conversation or before[2]
+        bound = copy(self)
+        bound._bind(self.unbound, asker)  # noqa: SLF001  # of this very class
+        return bound
+
+    def _bind(self, base: Pipeline, asker: tuple[str, object, str]) -> None:
+        self._base, self._asker = base, asker
+        self._run = partial(_run_asked, self._run_unbound, asker)
+
+    @property
+    def unbound(self) -> Pipeline:
+        """The pipeline from which `with_` made this one; itself if it is not bound."""
+        return self._base or self
+
+    def ask(self, call: Call, /) -> Call:
+        """The call as this pipeline runs it: with what `with_` said, where the call says nothing."""
+        return call.asked_by(*self._asker)
+
+    def bind_alike(self, other: Other, /) -> Other:
+        """Another pipeline, bound as this one is."""
+        principal, deps, conversation = self._asker
+        return other if self._base is None else other.with_(deps=deps, principal=principal, conversation=conversation)
+
+    def _edit(self, target: str, change: Callable[[Stage], tuple[Stage, ...]]) -> Self:
+        return self.bind_alike(super()._edit(target, change))
 
     async def __aenter__(self) -> Self:
         """Open what the stages and executors hold, outermost first; see `resources`.
@@ -72,6 +125,9 @@ class Pipeline(StageList):
             SetupError: The pipeline is open already.
             Exception: A stage raised it. Those that were opened before it are closed again.
         """
+        if self._base is not None:
+            await self._base.__aenter__()
+            return self
         if self._opened is not None:
             raise SetupError("this pipeline is open already")
         self._opened = OpenResources(self.resources)
@@ -86,6 +142,9 @@ class Pipeline(StageList):
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close it again, innermost first; within 10 seconds if the task is cancelled."""
+        if self._base is not None:
+            await self._base.__aexit__(kind, exc, traceback)
+            return
         opened, self._opened = self._opened, None
         if opened is not None:
             await opened.__aexit__(kind, exc, traceback)
@@ -205,6 +264,20 @@ class Pipeline(StageList):
         """
         return self._runner.resolve(call)
 
+    def validate(self, call: Call, /) -> ValidCall | Failure[Any] | None:
+        """The call with its tool and its params, or why it has none: the checks for name and arguments; nothing is run.
+
+        None where these checks are not those of `standard`. The tool may be closed.
+        """
+        found = call if isinstance(call, ResolvedCall) else self.resolve(call)
+        if not isinstance(found, ResolvedCall):
+            return found
+        for stage in self.entries:
+            if stage.role == "check" and stage.placement.kind == "validate":
+                valid = stage.run(found)
+                return cast("ValidCall | Failure[Any]", valid) if isinstance(valid, (ValidCall, Failure)) else None
+        return None
+
     def find(self, name: object) -> Tool[..., Any] | None:
         """The tool of exactly that name in one of the registries, or None."""
         return self._runner.find(name)
@@ -231,6 +304,16 @@ class Pipeline(StageList):
 
     def __repr__(self) -> str:
         return f"<Pipeline {' > '.join(self.stages)}>"
+
+
+def _run_asked(
+    run: Callable[..., Coroutine[Any, Any, Outcome]],
+    asker: tuple[str, object, str],
+    call: Call,
+    listening: ReportRequest | None = None,
+) -> Coroutine[Any, Any, Outcome]:
+    """Run a call of a bound pipeline; no method, for a pipeline that holds its own would live until a collection."""
+    return run(call.asked_by(*asker) if isinstance(cast("object", call), Call) else call, listening)
 
 
 def _refuse_tool(name: object) -> None:

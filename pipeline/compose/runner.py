@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from logging import DEBUG
 from time import perf_counter_ns, time_ns
 from typing import Any, TypeAlias, cast
@@ -31,6 +32,7 @@ from ..caller import Origin
 from ..errors import Crashed
 from ..event_loops import is_stray_cancellation
 from ..guards import Guards, OneEffect, OpenTools
+from ..identity.once import Flight, FlightKey, has_scope, once_per_intent
 from ..privacy import RedactionPolicy
 from ..report import CANCELLED, CallReport, LiveReport, LiveSink, Recorder, StreamedReport, begin_report, kind_of
 from ..telemetry.listeners import is_enabled_for, observe_flow
@@ -40,7 +42,7 @@ from .deadline import run_within
 from .failure_finisher import FailureFinisher
 from .plain_chain import compile_plain
 from .recorded_chain import compile_recorded, compile_recorded_checks
-from .stage import Stage
+from .stage import Handler, Stage
 from .stage_bugs import explain_verdict, unwrap_call
 
 _Check: TypeAlias = Callable[[Any], Any]
@@ -82,6 +84,7 @@ class Runner:
         self._gate = (OpenTools(gates),) if gates else ()
         self._guards_of_reads = Guards.of_reads(gates)
         self._origin = Origin(ref(self))
+        self._flights: dict[FlightKey, Flight] = {}
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
         answering = [stage for stage in inner[leading:] if not stage.placement.announces_body] or inner[leading:]
         resolve_behind = self._find if first is None else None
@@ -140,10 +143,11 @@ class Runner:
                 verdict.guards = self._guards_of_reads  # a check made it for this call, so nothing else holds it
             else:
                 verdict.guards, effect = self._make_guards(call, verdict)
+            inside = self._plain if effect is None else self._remember(call, effect, self._plain)
             if call.timeout is None:
-                outcome = await self._plain(reached)
+                outcome = await inside(reached)
             else:
-                outcome = await run_within(call.timeout, reached, self._plain)
+                outcome = await run_within(call.timeout, reached, inside)
         except BaseException as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
             outcome = _read_raise(exc, self._leading, verdict)
         finally:
@@ -169,10 +173,12 @@ class Runner:
                 checked = self._check_recorded(reached)
                 if not isinstance(checked, _CALL):
                     outcome = checked
-                elif call.timeout is None:
-                    outcome = await self._recorded(checked)
                 else:
-                    outcome = await run_within(call.timeout, checked, self._recorded)
+                    inside = self._recorded if effect is None else self._remember(call, effect, self._recorded)
+                    if call.timeout is None:
+                        outcome = await inside(checked)
+                    else:
+                        outcome = await run_within(call.timeout, checked, inside)
         except BaseException as exc:  # noqa: BLE001  # as in run; the checks but the first are in the chain here
             outcome = _read_raise(exc, self._leading[:1], verdict)
         finally:  # a cancelled call is recorded too, though it has no outcome
@@ -195,6 +201,12 @@ class Runner:
         effects = () if effect is None else (effect,)
         return Guards.of(*origin, *self._gate, *effects, outer=call.guards), effect
 
+    def _remember(self, call: Call, effect: OneEffect, inside: Handler[Any]) -> Handler[Any]:
+        """The inside for a call whose intent is remembered: one of a conversation, of a turn, or of a known reply."""
+        if not call.conversation and not call.reply and (call.guards is None or not has_scope(call.guards)):
+            return inside
+        return partial(once_per_intent, effect=effect, inside=inside, flights=self._flights)
+
     def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
         """As `Pipeline.resolve`."""
         if self._find is None:
@@ -203,8 +215,11 @@ class Runner:
 
     def find(self, name: object, /) -> Tool[..., Any] | None:
         """As `Pipeline.find`."""
-        found = (registry.tools.get(name) for registry in self._registries if isinstance(name, str))
-        return next((tool for tool in found if tool is not None), None)
+        if isinstance(name, str):
+            for registry in self._registries:
+                if (tool := registry.tools.get(name)) is not None:
+                    return tool
+        return None
 
 
 def _read_raise(exc: BaseException, checks: Sequence[Stage], verdict: object) -> Crashed:

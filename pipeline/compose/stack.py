@@ -21,7 +21,11 @@ Next = TypeVar("Next", bound=Call)
 
 @attrs.frozen
 class Stack(StageList, Generic[In, Out]):
-    """Takes an ``In`` and has turned it into an ``Out`` so far. A stage in the wrong place is a type error."""
+    """Takes an ``In`` and has turned it into an ``Out`` so far. A stage in the wrong place is a type error.
+
+    Attributes:
+        entries: The stages so far, outermost first.
+    """
 
     entries: tuple[Stage, ...] = ()
 
@@ -66,7 +70,8 @@ class Stack(StageList, Generic[In, Out]):
                 raise SetupError(f"both pipelines have a stage {each!r}: leave one out, as by .without({each!r})")
         observers = [stage for stage in execute.entries if stage.role == "observe"]
         rest = [stage for stage in execute.entries if stage.role != "observe"]
-        return Pipeline((*([] if _names_of(self, "observe") else observers), *self.entries, *rest))
+        whole = Pipeline((*([] if _names_of(self, "observe") else observers), *self.entries, *rest))
+        return execute.bind_alike(whole)
 
 
 def _names_of(stages: StageList, role: Role) -> list[str]:

@@ -1,4 +1,4 @@
-"""Effects of a turn: which bodies have begun, so that none that may have taken effect begins again in a later reply."""
+"""Effects of a turn: which calls took effect, so that a later reply gets their answers in place of a second effect."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import attrs
 from returns.result import Failure, Success
 
 from ..call import Call, Outcome
-from ..caller import InheritedGuard
 from ..errors import Landed, NotExecuted, OutcomeUnknown, TimedOut, ToolError, Transient
 from ..guards import tool_of
+from ..identity import Conversation, InScope
 from ..report import error_of
 from .identity import Identity, identify
 
@@ -30,23 +30,19 @@ class Effect:
     Args:
         reply: The number of the model's reply that the call is from.
         identity: The tool and the params that the call asked for.
-        undecided: How many of its bodies may have taken effect.
         landed: Whether a body is known to have taken effect, though it failed.
-        outcome: The outcome of the call. None: it still runs, or it was lost.
+        outcome: The outcome of the call. None: it has none.
     """
 
     reply: int
     identity: Identity
-    undecided: int = 0
     landed: bool = False
     outcome: Outcome[Any] | None = None
 
     @property
-    def may_have_happened(self) -> bool:
-        """Whether the call took effect, or may have. A failure that the model is to fix says that it did not."""
-        if not self.undecided:
-            return False
-        return self.outcome is None or self.landed or not requires_retry(error_of(self.outcome))
+    def happened(self) -> bool:
+        """Whether the call is known to have taken effect. One that may have is in the scope of the turn."""
+        return self.landed or type(self.outcome) is Success
 
 
 @attrs.define(eq=False)
@@ -56,25 +52,25 @@ class Effects:
     each: list[Effect] = attrs.field(factory=list[Effect])
 
     def find_earlier(self, identity: Identity, reply: int) -> Iterator[tuple[Effect, bool]]:
-        """The calls of replies before this one that took effect, or may have, and that may have asked for the same.
+        """The calls of replies before this one that took effect, and that may have asked for the same.
 
         With each, whether it is certain that they asked for the same.
         """
         for effect in self.each:
-            if effect.reply < reply and effect.may_have_happened:
+            if effect.reply < reply and effect.happened:
                 same = effect.identity.is_same(identity)
                 if same is not False:
                     yield effect, bool(same)
 
 
 @attrs.define(eq=False)
-class TurnGuard(InheritedGuard):
-    """Refuses a body if an equal call of an earlier reply took effect or may have; one guard for each call.
+class TurnGuard(InScope):
+    """Replays the success of an equal call of an earlier reply in place of a second body; one guard for each call.
 
     Equal calls within one reply are several calls: the model wants that many. All tools but ``read`` are guarded. An
     ``idempotent`` one too: to set a value again may undo a change that was made in between. A ``keyed`` one too: the
     call that is sent again has another key. Calls that a tool of the turn makes, such as `batch`, count as calls of the
-    same reply.
+    same reply. A call that may have taken effect is not here, but in the scope, with those of the conversation.
 
     Args:
         effects: Of the turn.
@@ -83,6 +79,7 @@ class TurnGuard(InheritedGuard):
 
     effects: Effects
     reply: int
+    scope: Conversation | None = None
     repeated: Effect | None = None  # the earlier call whose outcome was the answer
     _own: list[Effect] = attrs.field(factory=list[Effect])
 
@@ -93,7 +90,7 @@ class TurnGuard(InheritedGuard):
 
     def inherit(self) -> TurnGuard:
         """The guard of a call that the tool makes."""
-        return TurnGuard(self.effects, self.reply)
+        return TurnGuard(self.effects, self.reply, self.scope)
 
     def answer(self, outcome: Outcome) -> None:
         """The call has ended."""
@@ -101,7 +98,7 @@ class TurnGuard(InheritedGuard):
             effect.outcome = outcome
 
     def refuse(self, call: Call) -> Outcome | None:
-        """The earlier outcome, OutcomeUnknown if it was lost, or NotExecuted if the params cannot be compared."""
+        """The earlier outcome, or NotExecuted if the params cannot be compared."""
         tool = tool_of(call)
         if tool is not None and tool.effect == "read":
             return None
@@ -125,12 +122,10 @@ class TurnGuard(InheritedGuard):
             effect = Effect(self.reply, identity)
             self._own.append(effect)
             self.effects.each.append(effect)
-        effect.undecided += 1
 
     def learn_landed(self, call: Call, landed: Landed) -> None:  # noqa: ARG002
         """Its outcome says whether it took effect."""
         for effect in self._own[-1:]:
-            effect.undecided -= landed == "no"
             effect.landed = effect.landed or landed == "yes"
 
     @staticmethod

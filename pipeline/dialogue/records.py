@@ -85,7 +85,12 @@ class Turn:
 
 
 class Rate(NamedTuple):
-    """How many of how many attempts succeeded."""
+    """How many of how many attempts succeeded.
+
+    Attributes:
+        succeeded: How many succeeded.
+        tried: How many were tried.
+    """
 
     succeeded: int
     tried: int

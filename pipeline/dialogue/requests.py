@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 import attrs
 
 from ..call import Call, Outcome
-from ..errors import ToolError, UnknownTool
+from ..errors import TimedOut, ToolError, Transient, UnknownTool
 from ..messages.changes import canonical_arguments
 from ..messages.odd_fields import coerce_error_fields
 from ..messages.values import as_text
@@ -58,20 +58,20 @@ class Request:
 
 
 def inherit_context(call: Call, earlier: Call) -> Call:
-    """A call of a model's reply with what the caller gave the earlier one: principal, deps, time limit and state.
+    """A call of a model's reply with what the caller gave the earlier one.
 
-    An adapter knows none of these, and without them a rate limit or an approval would be asked without a principal. The
-    state is what the caller set before the call went in; what stages set for the earlier call is not in it.
+    That is its principal, deps, conversation, time limit and state. An adapter need not know them, and without them a
+    rate limit or an approval would be asked without a principal. The state is what the caller set before the call went
+    in; what stages set for the earlier call is not in it.
 
     Args:
         call: As the adapter made it; what it already has stays.
         earlier: The first call of the same request, or of the turn.
     """
-    principal = call.principal or earlier.principal
-    deps = earlier.deps if call.deps is None else call.deps
+    asked = call.asked_by(earlier.principal, earlier.deps, earlier.conversation)
     timeout = earlier.timeout if call.timeout is None else call.timeout
     state = earlier.state if call.state is None else {**(earlier.state or {}), **call.state}
-    return attrs.evolve(call, principal=principal, deps=deps, timeout=timeout, state=state)
+    return attrs.evolve(asked, timeout=timeout, state=state)
 
 
 def match_requests(calls: Sequence[Call], requests: Sequence[Request]) -> list[Request | None]:
@@ -212,6 +212,8 @@ def find_repeat(identity: Identity, ended: Sequence[Request]) -> Request | None:
         is_read = tool is not None and tool.effect == "read"
         if is_read and request.error is None:
             continue
+        if tool is not None and tool.effect == "keyed" and isinstance(request.error, (TimedOut, Transient)):
+            continue  # it runs with the key of the lost call
         if request.identity is not None and request.identity.is_same(identity):
             return request
     return None

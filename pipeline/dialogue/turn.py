@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from returns.result import Success
 
+from ..batch import find_twins
 from ..call import Call, set_caller
 from ..compose.pipeline import Pipeline
 from ..errors import SetupError
@@ -64,8 +65,9 @@ async def run_turn(
     turn with its question. An error that the model and the user cannot fix ends its call. If the model
     sends a call again that is over, the answer is the one that it had, unless it is a read that succeeded. A call is
     known by its tool and its validated params, however the model writes them, and also inside of a `batch`. Equal calls
-    in one reply are several calls, and all of them run. The whole turn, the model's requests included, is one trace:
-    the trace of the span around this, else one with a span ``invoke_agent`` of its own.
+    in one reply are several calls, and all of them run; one that comes twice with one id is one call. The whole turn,
+    the model's requests included, is one trace: the trace of the span around this, else one with a span
+    ``invoke_agent`` of its own.
 
     Args:
         model: Asks the model again.
@@ -96,7 +98,11 @@ async def run_turn(
 
 
 async def _run(model: Model, calls: list[Call], state: TurnState, attempts: int) -> Turn:
-    untold = await state.run_attempt([(Request(call), call) for call in calls])
+    twins = find_twins(calls)
+    given: list[Request] = []
+    for index, call in enumerate(calls):
+        given.append(given[twins[index]] if index in twins else Request(call))
+    untold = await state.run_attempt(list(zip(given, calls, strict=True)))
     done = 1
     client_error: Exception | None = None
     while done < attempts and state.question is None and state.open:
@@ -110,9 +116,9 @@ async def _run(model: Model, calls: list[Call], state: TurnState, attempts: int)
             break
         untold = await state.run_attempt(state.assign(reply))
         done += 1
-    given, added = state.requests[: len(calls)], state.requests[len(calls) :]
+    added = state.requests[len(calls) - len(twins) :]
     return Turn(
-        tuple(Answered(each.first, each.outcome, each.text) for each in given),
+        tuple(Answered(call, each.outcome, each.text) for call, each in zip(calls, given, strict=True)),
         tuple(Answered(each.call, each.outcome, each.text) for each in added),
         untold,
         tuple(state.records),

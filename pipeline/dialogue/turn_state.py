@@ -7,11 +7,12 @@ from typing import Any, cast
 
 import attrs
 
-from ..batch import run_batch
+from ..batch import find_twins, run_batch
 from ..call import Call, Outcome
 from ..compose.pipeline import Pipeline
 from ..errors import InvalidParams, MalformedCall, NeedsUserInput
 from ..guards import Guards
+from ..identity import Conversation
 from ..messages import render
 from ..messages.odd_fields import coerce_error_fields
 from ..report import CallReport
@@ -56,6 +57,7 @@ class TurnState:
     records: list[Record] = attrs.field(factory=list[Record])
     question: str | None = None
     effects: Effects = attrs.field(factory=Effects)
+    scope: Conversation = attrs.field(factory=Conversation)  # what is undecided, for calls without a conversation
     replies: int = 0  # whose calls have run
 
     @property
@@ -84,23 +86,40 @@ class TurnState:
     def assign(self, reply: list[Call]) -> list[tuple[Request, Call]]:
         """Each call of a reply with its request: one that is over, one that is open, or a new one."""
         ended = [each for each in self.requests if not requires_retry(each.error)]
-        checked = [check(self.pipeline, call) for call in reply]
+        twins = find_twins(reply)
+        single = [call for index, call in enumerate(reply) if index not in twins]
+        checked = [check(self.pipeline, call) for call in single]
         repeats = [find_repeat(identify(call), ended) for call in checked]
         others = [call for call, repeat in zip(checked, repeats, strict=True) if repeat is None]
         matches = iter(match_requests(others, self.open))
         assigned: list[tuple[Request, Call]] = []
-        for call, repeat in zip(reply, repeats, strict=True):
+        found = iter(zip(single, repeats, strict=True))
+        for index in range(len(reply)):
+            if index in twins:
+                assigned.append(assigned[twins[index]])
+                continue
+            call, repeat = next(found)
             request = repeat or next(matches)
             whole = inherit_context(call, (request or self.requests[0]).first)
             assigned.append((request or Request(whole), whole))
         return assigned
 
     async def run_attempt(self, assigned: Sequence[tuple[Request, Call]]) -> tuple[Answered, ...]:
-        """Run the calls whose requests are not over, all together; returns an answer for each call."""
-        running = [place for place, (each, _) in enumerate(assigned) if not each.attempt or requires_retry(each.error)]
+        """Run the calls whose requests are not over, all together; returns an answer for each call.
+
+        Several calls with one request are twins, see `find_twins`: the first of them runs.
+        """
+        firsts: dict[int, int] = {}
+        for place, (each, _) in enumerate(assigned):
+            firsts.setdefault(id(each), place)
+        running = [
+            place
+            for place, (each, _) in enumerate(assigned)
+            if firsts[id(each)] == place and (not each.attempt or requires_retry(each.error))
+        ]
         calls = [assigned[place][1] for place in running]
         self.replies += 1
-        guards = [TurnGuard(self.effects, self.replies) for _ in calls]
+        guards = [TurnGuard(self.effects, self.replies, self.scope) for _ in calls]
         reports: dict[int, CallReport] = {}
 
         async def run(index: int, call: Call) -> Outcome:
@@ -123,9 +142,8 @@ class TurnState:
             request.identity = guards[index].identity or identify(check(self.pipeline, call))
             self._note_outcome(request, call, outcomes[index], reports.get(index))
             self.latest.append(request)
-        return tuple(
-            Answered(call, answers[place].outcome, answers[place].text) for place, (_, call) in enumerate(assigned)
-        )
+        told = [answers[firsts[id(each)]] for each, _ in assigned]
+        return tuple(Answered(call, each.outcome, each.text) for each, (_, call) in zip(told, assigned, strict=True))
 
     def _note_outcome(self, request: Request, call: Call, outcome: Outcome, report: CallReport | None) -> None:
         """Take down what came of a call; without a report it was held back."""

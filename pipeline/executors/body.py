@@ -61,7 +61,7 @@ def context_args(call: ValidCall) -> tuple[ToolContext] | tuple[()]:
     deadline = None if left is None else timing.monotonic() + left
     tell = None if call.report is None else make_tell(call.report)
     fields = call.id, call.attempt, call.idempotency_key, deadline, call.principal, call.deps, tell
-    return (ToolContext(*fields, Caller.of(call.guards), call.tool.name, call.state),)
+    return (ToolContext(*fields, Caller.of(call), call.tool.name, call.state, call.conversation),)
 
 
 def make_tell(report: LiveReport) -> Tell:

@@ -87,10 +87,10 @@ def _close(steps: ToldSteps | None) -> list[Step]:
 def _make_context(fields: ContextFields | None, steps: ToldSteps | None) -> tuple[ToolContext] | tuple[()]:
     if fields is None:
         return ()
-    call_id, attempt, key, left, principal, deps, tool, state, _ = fields
+    call_id, attempt, key, left, principal, deps, conversation, tool, state, _ = fields
     deadline = None if left is None else time.monotonic() + left
     read = read_pickled_state(state)
-    return (ToolContext(call_id, attempt, key, deadline, principal, deps, steps, tool=tool, state=read),)
+    return (ToolContext(call_id, attempt, key, deadline, principal, deps, steps, None, tool, read, conversation),)
 
 
 def _continue_trace(headers: dict[str, str] | None) -> AbstractContextManager[object]:

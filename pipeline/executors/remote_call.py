@@ -22,10 +22,10 @@ from .remote_progress import HeardSteps, Step
 
 # The values that stages handed on, each as its pickle, or the text why it has none.
 PickledState: TypeAlias = dict[str, bytes | str]
-# For the tool's ToolContext: call id, attempt, idempotency key, seconds left, principal, deps, the tool's name, state,
-# and how it reports progress (`ask_for_steps`). The seconds left and not the deadline, since the clocks of two machines
-# have nothing in common.
-ContextFields: TypeAlias = tuple[str, int, str, float | None, str, object, str, PickledState | None, str | None]
+# For the tool's ToolContext: call id, attempt, idempotency key, seconds left, principal, deps, conversation, the tool's
+# name, state, and how it reports progress (`ask_for_steps`). The seconds left and not the deadline, since the clocks of
+# two machines have nothing in common.
+ContextFields: TypeAlias = tuple[str, int, str, float | None, str, object, str, str, PickledState | None, str | None]
 # Which function, its arguments, its ToolContext if it takes one, and the headers of the trace if there is one.
 Job: TypeAlias = tuple[Any, dict[str, Any], ContextFields | None, dict[str, str] | None]
 # The value of the tool; its exception, encoded; or the text why it did not begin or its result cannot be pickled.
@@ -56,7 +56,7 @@ def encode_job(function: Any, call: ValidCall, dumps: Dumps = pickle.dumps, step
     if call.tool.context:
         left = get_seconds_left()
         state = None if call.state is None else _pickle_state(call.state, dumps)
-        asks = call.idempotency_key, left, call.principal, call.deps
+        asks = call.idempotency_key, left, call.principal, call.deps, call.conversation
         context = (call.id, call.attempt, *asks, call.tool.name, state, steps)
     try:
         return dumps((function, call.params, context, _get_trace_headers()))

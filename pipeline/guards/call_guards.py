@@ -154,6 +154,24 @@ class Guards:
         for guard in self.counting:
             guard.learn_landed(call, landed)
 
+    def learn_raised(self, exc: BaseException | None) -> None:
+        """Learn that a body raised: what a stage makes of that says nothing of landing. A `ToolFailed` does."""
+        if not hasattr(exc, "landed"):
+            for guard in self.counting:
+                if isinstance(guard, OneEffect):
+                    guard.raised = True
+
+    @property
+    def landed(self) -> Landed:
+        """Whether the effect of this call happened, as far as its bodies said: "no" before any began, and of a read.
+
+        "maybe" while a body runs, and after one that did not say it.
+        """
+        for guard in reversed(self.counting):
+            if isinstance(guard, OneEffect):
+                return guard.landed
+        return "no"
+
     def find(self, tool: Tool[..., Any]) -> None:
         """Learn the tool of the call, from the check that found it."""
         for guard in self.counting:

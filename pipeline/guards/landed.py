@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ..tools.definition import Tool
 
 E = TypeVar("E")
+# An exception of the author may say it by an attribute of its class: ``landed = False``.
+_BY_ANSWER: dict[object, Landed] = {"yes": "yes", "no": "no", "maybe": "maybe", True: "yes", False: "no"}
 
 
 def landed_of(outcome: object) -> Landed:
@@ -23,8 +25,8 @@ def landed_of(outcome: object) -> Landed:
     if type(error) is Unavailable:  # refused before the body began, or by the tool itself
         return "no"
     witness = error if hasattr(error, "landed") else getattr(error, "cause", None)  # a ToolFailed is a cause, and knows
-    landed: Landed = getattr(witness, "landed", "maybe")
-    return landed
+    landed: Any = getattr(witness, "landed", "maybe")
+    return _BY_ANSWER.get(landed, "maybe") if landed.__hash__ else "maybe"
 
 
 def as_outcome_unknown(error: Any, tool: Tool[..., Any]) -> OutcomeUnknown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -29,6 +30,10 @@ class OneEffect(Bodies):
     # Of the body that began last. Not its call: that one holds its guards, and the two would never be freed at once.
     begun_tool: Tool[..., Any] | None = None
     begun_key: str = ""
+    begun_params: Any = None  # only where `ask` is set
+    happened: bool = False  # a body said so
+    raised: bool = False  # that body raised an exception, which is no `ToolFailed`
+    ask: Callable[[Call], Outcome | None] | None = None  # refuses the first body for what is known of other calls
 
     @property
     def lost(self) -> Tool[..., Any] | None:
@@ -36,9 +41,18 @@ class OneEffect(Bodies):
         tool = self.begun_tool
         return tool if self.undecided and tool is not None and tool.effect == "mutating" else None
 
+    @property
+    def landed(self) -> Landed:
+        """See `Guards.landed`."""
+        if not self.undecided:
+            return "no"
+        return "yes" if self.happened else "maybe"
+
     def refuse(self, call: Call) -> Outcome | None:
         """OutcomeUnknown after an effect that may have landed, TimedOut beside an idempotent body that still runs."""
-        if not (self.undecided or self.running) or (tool := tool_of(call)) is None:
+        if not (self.undecided or self.running):
+            return None if self.ask is None else self.ask(call)
+        if (tool := tool_of(call)) is None:
             return None
         if self.undecided and (tool.effect == "mutating" or self._has_another_key(call, tool)):
             return Failure(OutcomeUnknown(Transient(landed="maybe"), tool.verify_with))
@@ -57,6 +71,9 @@ class OneEffect(Bodies):
             self.begun = True
             self.begun_tool = tool
             self.begun_key = getattr(call, "idempotency_key", "")
+            self.raised = False
+            if self.ask is not None:
+                self.begun_params = getattr(call, "params", None)
             self.running += 1
             self.undecided += 1
 
@@ -69,6 +86,8 @@ class OneEffect(Bodies):
         """Its outcome is known."""
         if landed == "no" and self._counts(call):
             self.undecided -= 1
+        elif landed == "yes" and self._counts(call):
+            self.happened = True
 
     def conclude(self, call: Call, landed: Landed) -> None:
         """As the base does, in one step."""
@@ -77,6 +96,8 @@ class OneEffect(Bodies):
             self.running -= 1
             if landed == "no":
                 self.undecided -= 1
+            elif landed == "yes":
+                self.happened = True
 
     def _counts(self, call: Call) -> bool:
         tool = tool_of(call)

@@ -40,11 +40,17 @@ _logger = get_logger()
 
 @attrs.frozen
 class HostTool:
-    """The facts that a framework knows of one of its tools."""
+    """The facts that a framework knows of one of its tools.
+
+    Attributes:
+        description: The description that a model sees.
+        parameters: A JSON Schema; None: any object.
+        effect: Its effect, where the framework's own metadata name one; None: they do not.
+    """
 
     description: str = ""
-    parameters: Mapping[str, Any] | None = None  # a JSON Schema; None: any object
-    effect: str | None = None  # as the framework's own metadata name it; None: they do not
+    parameters: Mapping[str, Any] | None = None
+    effect: str | None = None
 
 
 class Host:

@@ -12,7 +12,7 @@ from ..options import check_number, check_type, read_by_name, refuse
 from ..tools import Effect, ToolRegistry
 from ..tools.detectors import TextPolicy
 from .remote_server import RemoteServer
-from .sdk_session import connect_sdk
+from .sdk_session import Callback, Callbacks, connect_sdk
 from .server_session import Connect, find_first
 
 
@@ -28,6 +28,10 @@ async def add_server(
     fingerprints: Mapping[str, str] | None = None,
     connecting: float = 20.0,
     patience: float = 5.0,
+    elicitation: Callback | None = None,
+    sampling: Callback | None = None,
+    roots: Callback | None = None,
+    log: Callback | None = None,
     connect: Connect | None = None,
 ) -> AsyncGenerator[RemoteServer, None]:
     """Add the tools of an MCP server for as long as an ``async with`` block lasts.
@@ -52,6 +56,11 @@ async def add_server(
         connecting: Seconds for a connection and the first list. Default 20.
         patience: Seconds for which calls wait for a server that is away before its tools are closed. Default 5; 0: they
             are closed at once.
+        elicitation: Asks a person for the server, as a callback of the package ``mcp``: ``async (context, params) ->
+            ElicitResult``. Default None: the server cannot ask one. The time limit of a call goes on meanwhile.
+        sampling: Asks a model for the server: ``async (context, params) -> CreateMessageResult``. Default None.
+        roots: Lists the folders for the server to work in: ``async (context) -> ListRootsResult``. Default None.
+        log: Hears what the server logs, from the level ``debug`` on: ``async (params) -> None``. Default None.
         connect: Opens sessions in place of the package ``mcp``, for tests. Default None: the package does.
 
     Raises:
@@ -70,11 +79,15 @@ async def add_server(
             refuse("add_server", f"effects[{name!r}]", "read, idempotent or mutating", effect)
     for name, fingerprint in read_by_name("add_server", "fingerprints", fingerprints).items():
         check_type("add_server", f"fingerprints[{name!r}]", fingerprint, str)
+    offered = {"elicitation": elicitation, "sampling": sampling, "roots": roots, "log": log}
+    for name, callback in offered.items():
+        if callback is not None and not callable(callback):
+            refuse("add_server", name, "an async function, as a callback of the package mcp", callback)
     check_number("add_server", "connecting", connecting, above=0, unit="seconds")
     check_number("add_server", "patience", patience, least=0, unit="seconds")
     server = RemoteServer(
         registry,
-        connect or connect_sdk(target),
+        connect or connect_sdk(target, callbacks=Callbacks(elicitation, sampling, roots, log)),
         prefix=prefix,
         trust=trust,
         text=text,

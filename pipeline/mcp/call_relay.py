@@ -11,17 +11,17 @@ import attrs
 from opentelemetry.propagate import inject
 from returns.result import Failure, Success
 
-from ..call import Call, Outcome
+from ..call import Call, Outcome, make_uuid
 from ..compose import Pipeline
 from ..errors import ExecutionFailed, ToolError, Transient, Unavailable
 from ..privacy import approved
 from ..telemetry import continued
 from ..tools import ToolContext, ToolRegistry
 from .call_answers import read_reply
-from .jsonrpc import Message, dump, is_message, key_of, read_object, replace_id
+from .jsonrpc import Message, dump, is_message, key_of, read_object, replace_id, write_call_id
 from .known_tools import KnownTools
 from .own_requests import Answer, UnusableAnswerError
-from .policy import Policy
+from .relay_policy import RelayPolicy
 from .result_blocks import make_error_result
 from .server import ServerGoneError
 from .server_session import InvalidAnswerError
@@ -62,12 +62,15 @@ class CallRelay:
         make_pipeline: Makes the pipeline for a registry that is filled later.
     """
 
-    def __init__(self, upstream: Upstream, policy: Policy, make_pipeline: Callable[[ToolRegistry], Pipeline]) -> None:
+    def __init__(
+        self, upstream: Upstream, policy: RelayPolicy, make_pipeline: Callable[[ToolRegistry], Pipeline]
+    ) -> None:
         registry = ToolRegistry()
         self.known = KnownTools(registry, policy, self._call_server)
         self._upstream = upstream
         self._limits = policy.limits
         self._run = make_pipeline(registry)
+        self._conversation = make_uuid()  # a relay has one client, which uses no id twice
         self._progress: dict[str, ToolContext[Exchange]] = {}  # by the token that the client gave
 
     async def answer(self, request: Message) -> bytes:
@@ -76,7 +79,13 @@ class CallRelay:
         meta = read_object(params, "_meta")
         rest = {name: value for name, value in params.items() if name not in ("name", "arguments")}
         exchange = Exchange(rest, has_arguments="arguments" in params)
-        call = Call(params.get("name", ""), params.get("arguments"), id=str(request["id"]), deps=exchange)
+        call = Call(
+            params.get("name", ""),
+            params.get("arguments"),
+            id=write_call_id(request["id"]),
+            deps=exchange,
+            conversation=self._conversation,
+        )
         outcome = await self._run_call(call, meta)
         return self._write(request["id"], outcome, exchange, is_modern=_MODERN + "protocolVersion" in meta)
 

@@ -17,8 +17,11 @@ TOOLS_CALL: Final = "tools/call"
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 SERVER_ENDED: Final = -32000  # the first of the codes that are left to implementations
+REPEATED: Final = "the id is that of a request that has no answer yet"
 
 _ID = rb'("(?:[^"\\]|\\.){0,500}"|-?\d{1,30})'
 # The members of a message that SDKs write in front of a large one, in any order; all of them are short.
@@ -27,6 +30,7 @@ _ID_IN_HEAD = re.compile(rb"\s*\{\s*" + _SHORT + rb'"id"\s*:\s*' + _ID + rb"\s*,
 _ID_IN_TAIL = re.compile(rb'[,{]\s*"id"\s*:\s*' + _ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 _END = 4_096  # bytes at the end of a line that are searched for its id
 _METHOD = re.compile(rb'"method"\s*:')
+_NUMBER = re.compile(r"-?[0-9.eE+-]+|-?Infinity|NaN|null|\[\]")  # what `key_of` writes of an id that is no text
 _OUTCOME = re.compile(rb'"(?:result|error)"\s*:')
 _TEXT_BEGUN = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+'  # nothing is tried twice: that would take n² steps for what is broken
 _TEXT = re.compile(_TEXT_BEGUN + rb'(?:"|\Z)', re.DOTALL)
@@ -142,6 +146,13 @@ def _mark_infinite(value: Any) -> Any:
 def key_of(request_id: object) -> str:
     """The key of a request in a table: the ids ``1`` and ``"1"`` are two; whatever is not an id has one key."""
     return json.dumps(request_id) if request_id is None or isinstance(request_id, (str, int, float)) else "[]"
+
+
+def write_call_id(request_id: object) -> str:
+    """The id of a request as that of a call: a text as it is, unless it could be taken for a number's; injective."""
+    if isinstance(request_id, str) and not request_id.startswith('"') and not _NUMBER.fullmatch(request_id):
+        return request_id
+    return key_of(request_id)
 
 
 def is_message(value: object) -> TypeGuard[Message]:

@@ -13,7 +13,7 @@ from .. import timing
 from ..privacy import get_logger, neutralise
 from ..tools import ToolRegistry
 from .jsonrpc import Message, read_object
-from .policy import Policy
+from .relay_policy import RelayPolicy
 from .server_session import MAX_TOOLS, read_pages
 from .tool_definitions import make_tool, read_effect, read_name
 
@@ -34,7 +34,7 @@ class KnownTools:
         handler: The body of each tool, called with a ToolContext and the arguments.
     """
 
-    def __init__(self, registry: ToolRegistry, policy: Policy, handler: Callable[..., Awaitable[object]]) -> None:
+    def __init__(self, registry: ToolRegistry, policy: RelayPolicy, handler: Callable[..., Awaitable[object]]) -> None:
         self._registry = registry
         self._policy = policy
         self._handler = handler

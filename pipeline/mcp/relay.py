@@ -17,7 +17,7 @@ from .client_lines import ClientLines
 from .jsonrpc import CallBatch, dump
 from .lines import BrokenLineError, LineReader, LineWriter, LongLine
 from .open_requests import CANCELLED, OpenRequests
-from .policy import Policy
+from .relay_policy import RelayPolicy
 from .running_calls import RunningCalls
 from .server import Server
 from .server_lines import LIST_CHANGED, ServerLines
@@ -42,7 +42,7 @@ class Relay:
     def __init__(
         self,
         start: Callable[[], Awaitable[Server]],
-        policy: Policy,
+        policy: RelayPolicy,
         make_pipeline: Callable[[ToolRegistry], Pipeline],
         reader: LineReader,
         writer: LineWriter,

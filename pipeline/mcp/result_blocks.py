@@ -110,17 +110,18 @@ def _make_block(part: Part) -> Message:
 
 def _read_native(value: Any) -> Message | None:
     """The result that a tool made of objects of the package ``mcp``, as it is; None: it did not."""
-    if _is_native(value, "CallToolResult"):
+    if is_native(value, "CallToolResult"):
         result: Message = value.model_dump(mode="json", by_alias=True, exclude_none=True)
         return {**result, "_meta": {KIND: _TOLD, **result.get("_meta", {})}} if result.get("isError") else result
     items: list[Any] = cast("list[Any]", value) if type(value) is list else [value]
-    if not items or not all(_is_native(item, *_BLOCKS) for item in items):
+    if not items or not all(is_native(item, *_BLOCKS) for item in items):
         return None
     blocks = [item.model_dump(mode="json", by_alias=True, exclude_none=True) for item in items]
     return {"content": blocks, "isError": False}
 
 
-def _is_native(value: object, *names: str) -> bool:
+def is_native(value: object, *names: str) -> bool:
+    """Whether a value is an object of one of these classes of the package ``mcp``."""
     kind = type(value)
     return kind.__name__ in names and kind.__module__.partition(".")[0] in ("mcp", "mcp_types")
 

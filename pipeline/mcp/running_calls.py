@@ -12,9 +12,20 @@ from anyio.abc import TaskGroup
 from ..errors import Unavailable
 from ..privacy import get_logger
 from .call_relay import CallRelay
-from .jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, CallBatch, Message, dump, is_id, key_of, make_error, read_object
+from .jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    REPEATED,
+    CallBatch,
+    Message,
+    dump,
+    is_id,
+    key_of,
+    make_error,
+    read_object,
+)
 from .lines import BrokenLineError
-from .policy import RelayLimits
+from .relay_policy import RelayLimits
 from .result_blocks import make_error_result
 
 _LOG = get_logger()
@@ -77,7 +88,7 @@ class RunningCalls:
             error = make_error(None, INVALID_REQUEST, "the id must be a string or an integer")
             await self._reply(key, dump(error), batch)
         elif key in self._running:
-            error = make_error(request_id, INVALID_REQUEST, "the id is that of a call that runs")
+            error = make_error(request_id, INVALID_REQUEST, REPEATED)
             await self._reply(key, dump(error), batch)
         elif self._is_full(size):
             is_modern = _VERSION in read_object(read_object(request, "params"), "_meta")

@@ -24,6 +24,9 @@ class SdkServer:
     list_principal: Any  # a function: client, issuer and subject of a token; a subject is unique for one issuer only
     message: Any  # SessionMessage
     security: Any  # TransportSecuritySettings
+    error: Any  # MCPError: raised in a handler, it is an error of the protocol
+    boundary: Any  # a middleware: seals the states that clients send back
+    sealing: Any  # its policy
 
     @classmethod
     def load(cls) -> Self:
@@ -35,6 +38,7 @@ class SdkServer:
         try:
             lowlevel = import_module("mcp.server.lowlevel.server")
             subscriptions = import_module("mcp.server.subscriptions")
+            request_state = import_module("mcp.server.request_state")
             return cls(
                 lowlevel.Server,
                 lowlevel.NotificationOptions,
@@ -46,6 +50,9 @@ class SdkServer:
                 import_module("mcp.server.auth.provider").principal_components,
                 import_module("mcp.shared.message").SessionMessage,
                 import_module("mcp.server.transport_security").TransportSecuritySettings,
+                import_module("mcp.shared.exceptions").MCPError,
+                request_state.RequestStateBoundary,
+                request_state.RequestStateSecurity,
             )
         except (ModuleNotFoundError, AttributeError) as exc:
             needed = "pip install 'toolcall-pipeline[mcp]'"

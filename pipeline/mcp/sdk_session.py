@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self, TypeAlias, cast
 
 import anyio
 import attrs
@@ -26,7 +26,35 @@ from .server_session import (
 _LOG = get_logger()
 _CLOSED: Final = -32000  # how the package reports that the connection ended
 _LISTEN_AGAIN: Final = 1.0  # seconds until a stream that ended is opened again
+Callback: TypeAlias = Callable[..., Awaitable[Any]]  # its parameters are of types of the package
 _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
+
+
+@attrs.frozen
+class Callbacks:
+    """What a client offers to a server, as callbacks of the package ``mcp``; None: it does not offer it.
+
+    Args:
+        elicitation: Asks a person: ``async (context, params) -> ElicitResult``.
+        sampling: Asks a model: ``async (context, params) -> CreateMessageResult``.
+        roots: Lists the client's folders: ``async (context) -> ListRootsResult``.
+        log: Hears what the server logs: ``async (params) -> None``.
+    """
+
+    elicitation: Callback | None = None
+    sampling: Callback | None = None
+    roots: Callback | None = None
+    log: Callback | None = None
+
+    def as_options(self) -> dict[str, Any]:
+        """The options of the package's Client."""
+        return {
+            "elicitation_callback": self.elicitation,
+            "sampling_callback": self.sampling,
+            "list_roots_callback": self.roots,
+            "logging_callback": self.log,
+            "log_level": None if self.log is None else "debug",
+        }
 
 
 @attrs.frozen
@@ -42,21 +70,23 @@ class _Sdk:
     versions: Any
 
 
-def connect_sdk(target: object, mode: str = "auto") -> Connect:
+def connect_sdk(target: object, mode: str = "auto", callbacks: Callbacks | None = None) -> Connect:
     """Return a function that opens sessions with a server.
 
     Args:
         target: See `toolcall_pipeline.mcp.add_server`.
         mode: How the version is agreed on: ``"legacy"`` by a handshake. Default ``"auto"``: as the server can.
+        callbacks: What the client offers to the server. Default None: nothing.
 
     Raises:
         SetupError: The package ``mcp`` is not installed, or ``target`` is none of what it may be.
     """
     sdk = _load()
     make = _read_target(sdk, target)
+    options = {"mode": mode, **(callbacks or Callbacks()).as_options()}
 
     def connect(changed: Callable[[], object]) -> AbstractAsyncContextManager[SdkSession]:
-        return _open(sdk, make(), changed, mode)
+        return _open(sdk, make(), changed, options)
 
     return connect
 
@@ -104,7 +134,9 @@ def _read_target(sdk: _Sdk, target: object) -> Callable[[], Any]:
 
 
 @asynccontextmanager
-async def _open(sdk: _Sdk, source: Any, changed: Callable[[], object], mode: str) -> AsyncGenerator[SdkSession, None]:
+async def _open(
+    sdk: _Sdk, source: Any, changed: Callable[[], object], options: dict[str, Any]
+) -> AsyncGenerator[SdkSession, None]:
     lost = anyio.Event()
 
     async def hear(message: object) -> None:
@@ -112,7 +144,7 @@ async def _open(sdk: _Sdk, source: Any, changed: Callable[[], object], mode: str
             changed()
 
     in_process = type(source).__module__.startswith("mcp.server")
-    client = sdk.client(source if in_process else _watch(source, lost), message_handler=hear, mode=mode, cache=None)
+    client = sdk.client(source if in_process else _watch(source, lost), message_handler=hear, cache=None, **options)
     async with client, anyio.create_task_group() as group:
         if client.protocol_version in sdk.versions:  # the versions without a handshake notify only listeners
             group.start_soon(_listen, client, changed, lost)

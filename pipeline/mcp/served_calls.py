@@ -5,27 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
+from hashlib import sha256
 from math import isfinite
 from typing import Any, Final
 
+import attrs
 from returns.result import Failure
 
-from ..call import Call, Outcome, ResolvedCall, is_success
+from ..call import Call, Outcome, ResolvedCall, is_failure, is_success, make_uuid
 from ..call_state import StateKey
 from ..compose import Pipeline
-from ..errors import Crashed
+from ..errors import Crashed, NeedsUserInput
 from ..messages.text import replace_surrogates
 from ..privacy import make_mask
 from ..telemetry import continued, follow
 from ..telemetry.event_rows import PROGRESS, Event
 from ..telemetry.logs import log_failure
-from .jsonrpc import Message
-from .result_blocks import make_result
+from ..tools import Tool
+from .asking import OURS, AskingCall, let_ask
+from .input_results import ASKED, serve_end
+from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, REPEATED, Message, key_of, write_call_id
+from .result_blocks import KIND, make_result
 from .served_tools import ServedTools
 
 # For the tool: the `ServerRequestContext` of the package ``mcp``, to ask the client, or to log to it.
 REQUEST: Final[StateKey[Any]] = StateKey("toolcall-toolcall_pipeline.mcp-request")
 _FIRST_MODERN: Final = "2026"
+_LACKING: Final = -32021  # the code of an error: a capability of the client that the tool needs
+_STATE: Final = "requestState"  # of a request that brings the answers to questions
 _NO_PARENT: AbstractContextManager[None] = nullcontext()
 
 
@@ -43,16 +51,25 @@ class ServedCalls:
         tools: The tools of its registries.
         deps: The ``deps`` of each call.
         read_principal: Returns who asks; "" without a principal.
+        error: Makes an error of the protocol of its code, its text and maybe its data.
     """
 
     def __init__(
-        self, pipeline: Pipeline, tools: ServedTools, *, deps: object, read_principal: Callable[[], str]
+        self,
+        pipeline: Pipeline,
+        tools: ServedTools,
+        *,
+        deps: object,
+        read_principal: Callable[[], str],
+        error: Callable[..., Exception],
     ) -> None:
-        self._pipeline, self._tools = pipeline, tools
+        self._pipeline, self._tools = serve_end(pipeline), tools
         self._deps, self._read_principal = deps, read_principal
+        self._error = error
+        self._running: set[tuple[str, str]] = set()  # conversation and id
 
     async def call_tool(self, context: Any, params: Any) -> Message:
-        """Run the call in a request.
+        """Run the call in a request, or go on with the one whose questions it answers.
 
         Args:
             context: The `ServerRequestContext`.
@@ -60,23 +77,72 @@ class ServedCalls:
 
         Returns:
             The result. A failure of any kind is one too, with ``isError`` and its kind in ``_meta``.
+
+        Raises:
+            Exception: An error of the protocol: the id is that of a call that runs, or the state of the request that of
+                none that waits.
         """
+        conversation, reply = read_conversation(context)
+        key = conversation, key_of(context.request_id)
+        if conversation and key in self._running:
+            raise self._error(INVALID_REQUEST, REPEATED)
+        self._running.add(key)
+        try:
+            return await self._answer(context, params, conversation, reply)
+        finally:
+            self._running.discard(key)
+
+    async def _answer(self, context: Any, params: Any, conversation: str, reply: str) -> Message:
         name, tool = self._tools.find(params.name)
+        may_ask = tool is None or tool.context
         sent = context.params
-        arguments = sent.arguments if type(sent) is _OddParams else params.arguments
-        principal = "" if context.request is None else self._read_principal()
-        state: Any = {REQUEST: context}
-        call = Call(name, arguments, str(context.request_id), principal, self._deps, state=state)
+        call = Call(
+            name,
+            sent.arguments if type(sent) is _OddParams else params.arguments,
+            write_call_id(context.request_id),
+            "" if context.request is None else self._read_principal(),
+            self._deps,
+            conversation=conversation,
+            reply=reply,
+        )
+        if not is_modern(context):
+            return await self._make_result(call, let_ask(context) if may_ask else context, tool)
+        state: Any = sent.get(_STATE)
+        if isinstance(state, str) and state.startswith(OURS):
+            asking: AskingCall | None = context.lifespan_context.asking.take(state)
+            if asking is None:
+                raise self._error(INVALID_PARAMS, "The call that asked has ended. Send it again without an answer.")
+            asking.go_on(context)
+        elif may_ask:
+            asking = AskingCall(context, context.lifespan_context.asking)
+            make_result = partial(self._make_result, call, asking.context, tool)
+            context.lifespan_context.group.start_soon(asking.run, make_result)
+        else:
+            return await self._make_result(call, context, tool)
+        result = await asking.wait()
+        if result is None:
+            raise self._error(INTERNAL_ERROR, "The call was ended.")
+        if asking.lacks and result.get("_meta", {}).get(KIND) == "configuration":  # else the tool did without
+            needed = {"requiredCapabilities": {each: dict[str, Any]() for each in asking.lacks}}
+            raise self._error(_LACKING, "The client does not offer what this tool needs.", needed)
+        return result
+
+    async def _make_result(self, call: Call, context: Any, tool: Tool[..., Any] | None) -> Message:
+        asked: list[Message] = []
+        given: Any = {REQUEST: context, ASKED: asked}
+        call = attrs.evolve(call, state=given)
         run = self._run_told if (tool is None or tool.context) and _wants_progress(context) else self._run
         if context.meta:
             with _read_parent(context.meta):
                 outcome = await run(call, context)
         else:
             outcome = await run(call, context)
+        if asked and is_modern(context) and is_failure(outcome) and type(outcome.failure()) is NeedsUserInput:
+            return asked[-1]
         if tool is None and is_success(outcome):
             resolved = self._pipeline.resolve(call)  # by an alias, or a form of the name that the pipeline accepts
             tool = resolved.tool if isinstance(resolved, ResolvedCall) else None
-        result = make_result(outcome, None if tool is None else self._tools.find_form(tool), name)
+        result = make_result(outcome, None if tool is None else self._tools.find_form(tool), call.name)
         return complete(result) if is_modern(context) else result
 
     async def _run(self, call: Call, _context: Any) -> Outcome:
@@ -110,6 +176,18 @@ class ServedCalls:
         except* SystemExit as group:
             exits = group
         return self._crash(call, exits.exceptions[0])
+
+
+def read_conversation(context: Any) -> tuple[str, str]:
+    """The conversation of a request, and its reply: what the id of the request is unique in.
+
+    Over HTTP that is the session, as a digest, since who knows its id may act in it. A client without a session begins
+    its ids anew as it likes, so each of its requests is a reply of its own.
+    """
+    if context.request is None:
+        return context.lifespan_context.conversation, ""
+    session = context.session._connection.session_id  # noqa: SLF001  # the context has no public name for it (mcp 2.3)
+    return ("", make_uuid()) if session is None else (f"mcp-{sha256(session.encode()).hexdigest()[:32]}", "")
 
 
 def is_modern(context: Any) -> bool:

@@ -25,7 +25,7 @@ from .jsonrpc import (
 )
 from .lines import LineWriter, LongLine, tell_long
 from .open_requests import CANCELLED, OpenRequests
-from .policy import RelayLimits
+from .relay_policy import RelayLimits
 from .running_calls import Reply
 from .server import ServerGoneError
 from .upstream import Upstream

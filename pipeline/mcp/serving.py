@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from importlib.metadata import version as read_version
@@ -12,13 +13,17 @@ from weakref import WeakSet
 
 import anyio
 import attrs
+from anyio.abc import TaskGroup
 
 from .. import timing
+from ..call import make_uuid
 from ..compose import Pipeline
 from ..errors import SetupError
 from ..event_loops import get_event_loop
 from ..options import check_type
+from .asking import AskingCalls
 from .jsonrpc import Message
+from .one_answer import OneAnswer
 from .sdk_server import SdkServer
 from .served_calls import ServedCalls, complete, is_modern, with_odd_arguments
 from .served_tools import ServedTools
@@ -36,10 +41,16 @@ class _Clients:
     Args:
         audience: Notifies them of changes.
         listen: Serves ``subscriptions/listen``.
+        group: Where calls run that outlive a request, since they ask the client.
+        asking: Those that wait for an answer.
+        conversation: Of the calls over a pair of streams.
     """
 
     audience: ListAudience
     listen: Any
+    group: TaskGroup
+    asking: AskingCalls = attrs.field(factory=AskingCalls)
+    conversation: str = attrs.field(factory=make_uuid)
 
 
 def make_server(
@@ -78,9 +89,9 @@ def make_server(
 
     def read_principal() -> str:
         token = sdk.access_token()
-        return "" if token is None else " ".join(filter(None, sdk.list_principal(token)))
+        return "" if token is None else join_principal(sdk.list_principal(token))
 
-    calls = ServedCalls(pipeline, tools, deps=deps, read_principal=read_principal)
+    calls = ServedCalls(pipeline, tools, deps=deps, read_principal=read_principal, error=sdk.error)
 
     async def list_tools(context: Any, _params: Any) -> Message:
         result: Message = {"tools": tools.list_tools()}
@@ -110,21 +121,39 @@ def make_server(
     # To the constructor it would be deprecated; a client of the versions before 2026 may still ask for it.
     server.add_request_handler("logging/setLevel", sdk.types.SetLevelRequestParams, set_level)
     server.add_notification_handler("notifications/initialized", sdk.types.NotificationParams, greet)
-    server.middleware[:] = [partial(_pass, server.middleware[:])]
+    seal = sdk.boundary(sdk.sealing.ephemeral(), default_audience=name)
+    server.middleware[:] = [partial(_pass, server.middleware[:], seal)]
+    make_app = server.streamable_http_app
+
+    def streamable_http_app(**options: Any) -> Any:
+        app = make_app(**options)
+        app.add_middleware(OneAnswer)
+        return app
+
+    server.streamable_http_app = streamable_http_app
     # Over HTTP the SDK asks without options, and would say that the list never changes.
     options = server.create_initialization_options
     server.create_initialization_options = partial(options, sdk.tool_changes(tools_changed=True))
     return server
 
 
-async def _pass(middlewares: list[Any], context: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
-    """Let calls of tools pass with any arguments, and without the SDK's own middlewares.
+def join_principal(parts: Iterable[str | None]) -> str:
+    """Join the parts of a token into a principal: those of two tokens are equal only if all parts are."""
+    return json.dumps(list(parts), separators=(",", ":"))
+
+
+async def _pass(middlewares: list[Any], seal: Any, context: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Let calls of tools pass with any arguments, and without the SDK's own middlewares but the one that seals states.
 
     Its span of a call would be an ``execute_tool`` span too, around the span of the pipeline, so that each call counts
     twice.
     """
     if context.method == _CALL:
-        return await call_next(with_odd_arguments(context))
+
+        def call_tool(unsealed: Any) -> Awaitable[Any]:
+            return call_next(with_odd_arguments(unsealed))
+
+        return await seal(context, call_tool)
     for middleware in reversed(middlewares):
         call_next = partial(_surround, middleware, call_next)
     return await call_next(context)
@@ -144,7 +173,7 @@ async def _find_clients(sdk: SdkServer, tools: ServedTools, _server: Any) -> Asy
     async with anyio.create_task_group() as group:
         group.start_soon(audience.watch)
         try:
-            yield _Clients(audience, listen)
+            yield _Clients(audience, listen, group)
         finally:
             listen.close()
             group.cancel_scope.cancel()

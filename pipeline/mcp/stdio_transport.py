@@ -13,6 +13,7 @@ import anyio
 from .jsonrpc import (
     INVALID_REQUEST,
     PARSE_ERROR,
+    REPEATED,
     Message,
     dump,
     find_id,
@@ -79,8 +80,7 @@ class StdioTransport:
                 await self._refuse_long(line)
             elif line.strip():
                 message = await self._read(line)
-                if message is not None:
-                    self._note(message)
+                if message is not None and await self._note(message):
                     return self._make(message)
 
     async def send(self, item: Any) -> None:
@@ -141,13 +141,21 @@ class StdioTransport:
         except anyio.BrokenResourceError:
             self.stop()
 
-    def _note(self, message: Any) -> None:
-        """Keep in mind which requests are open. One that is cancelled gets no answer."""
+    async def _note(self, message: Any) -> bool:
+        """Keep in mind which requests are open. One that is cancelled gets no answer.
+
+        Returns False for a request with the id of an open one, which is refused: two answers would have one id.
+        """
         method, request_id = getattr(message, "method", None), getattr(message, "id", None)
         if method == "notifications/cancelled":
             self._settle(read_object({"params": message.params}, "params").get("requestId"))
         elif method is not None and method != _ENDLESS and request_id is not None:
-            self._open.add(key_of(request_id))
+            key = key_of(request_id)
+            if key in self._open:
+                await self._answer(make_error(request_id, INVALID_REQUEST, REPEATED))
+                return False
+            self._open.add(key)
+        return True
 
     def _settle(self, request_id: object) -> None:
         self._open.discard(key_of(request_id))

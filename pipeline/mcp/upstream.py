@@ -15,7 +15,7 @@ from ..privacy import get_logger
 from .jsonrpc import Message, dump, is_request, key_of, read_object
 from .lines import LongLine
 from .own_requests import Answer, OwnRequest, OwnRequests, UnusableAnswerError
-from .policy import RelayLimits
+from .relay_policy import RelayLimits
 from .server import Server, ServerGoneError, UnsendableError
 from .server_session import Backoff
 

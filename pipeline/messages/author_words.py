@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..errors import FailureDetails, NeedsSetup, OutcomeUnknown, ToolError
+from ..errors import NO_DETAILS, FailureDetails, NeedsSetup, OutcomeUnknown, ToolError
 from .text import as_sentence, format_wait, is_known_time, shorten, to_one_line
 from .values import as_json
 
 _MAX_FACT = 1_000  # characters of one fact
 _MAX_FACTS = 20
-_NO_DETAILS = FailureDetails()
 
 
 def details_of(error: ToolError) -> FailureDetails:
     """Return the author's details; for an unknown outcome, the details of the failure behind it."""
     source: Any = error.cause if isinstance(error, OutcomeUnknown) else error
-    return getattr(source, "details", _NO_DETAILS)
+    return getattr(source, "details", NO_DETAILS)
 
 
 def message_of(error: ToolError) -> str:
@@ -36,6 +35,8 @@ def wait_of(error: ToolError) -> float | None:
 def add_author_words(text: str, error: ToolError) -> str:
     """Add the author's words that the text does not contain yet."""
     details = details_of(error)
+    if details == NO_DETAILS and not message_of(error):  # most refusals
+        return text
     said = " ".join(text.split())
     for each in (message_of(error), details.suggestion):
         if each and " ".join(each.split()) not in said and not _is_template(each, error):

@@ -20,6 +20,7 @@ from .text import to_one_line
 _FIX = "Fix the errors and try again."
 _FIX_WITH_FORM = "Fix the errors and try again, with arguments of this form: {}"
 _SHARE = 8  # the part of the budget that a form may take up: a longer one helps no model
+_MAX_KEPT = 64  # closings of one tool
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -42,9 +43,23 @@ def close(error: ToolError, verbosity: Verbosity) -> Closing:
     """Ask for another call if parameters are missing, unless the tool's author says what to do next."""
     if not isinstance(error, InvalidParams) or not verbosity.hints or error.details.suggestion:
         return NO_CLOSING
-    missing = {problem.path for problem in error.problems if problem.rule == "required"}
+    missing = frozenset(problem.path for problem in error.problems if problem.rule == "required")
     if not missing:
         return NO_CLOSING
+    kept: dict[Any, Closing] | None = getattr(error.schema, "closings", None)
+    if error.schema is None or kept is None:  # not of a tool of this library
+        return _close(error, verbosity, missing)
+    declared: Mapping[str, Any] = error.schema.get("properties", {})
+    sent = tuple(name for name in _read(error.sent) if name in declared)
+    closing = kept.get((verbosity, missing, sent))
+    if closing is None:
+        closing = _close(error, verbosity, missing)
+        if len(kept) < _MAX_KEPT:
+            kept[verbosity, missing, sent] = closing
+    return closing
+
+
+def _close(error: InvalidParams, verbosity: Verbosity, missing: frozenset[str]) -> Closing:
     examples = _make_examples(error)
     words = describe_holes(error.schema, verbosity)
     if missing <= words.keys() and (form := _choose_form(examples, verbosity, words)):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from ..errors import (
+    AwaitingApproval,
     Crashed,
     Denied,
     ExecutionFailed,
@@ -120,6 +121,10 @@ def _build_text(  # noqa: C901, PLR0912  # by kind
             return _add_details(add_prefix(message or "Not found."), error.details, verbosity)
         case Denied(_, message):
             return add_prefix(message or "Permission denied.")
+        case AwaitingApproval(id_, _, message):
+            fixed = f"This call waits for a person's decision ({shorten(id_)})."
+            next_step = "Do not send it again; go on with other work, or tell the user."
+            return add_prefix(message) if message else f"{fixed} {next_step}"
         case NeedsSetup(service, message):
             fixed = f"{shorten(service)} is not set up. Tell the user; trying again will not help."
             return add_prefix(message or fixed)

@@ -15,7 +15,7 @@ from ..provider_names import OfferedName, make_provider_name
 from .default import default_text
 from .style import NORMAL
 from .text import replace_surrogates, truncate
-from .values import as_text, elide_middle
+from .values import as_text, elide_middle, write_data
 
 if TYPE_CHECKING:
     from .style import Profile
@@ -114,6 +114,11 @@ def _render_odd_error(
         raise
     except Exception:  # noqa: BLE001  # it is not an error, or a class of the application
         return PublicText("An unexpected error occurred while executing this tool")
+
+
+def render_data(value: object) -> PublicText:
+    """`render` for a success whose value has no parts."""
+    return PublicText(replace_surrogates(elide_middle(write_data(value), _LIMIT)))
 
 
 def _render_value(

@@ -16,7 +16,7 @@ import attrs
 from ..foreign_values import or_default
 from .parts import PARTS, Link, Part, describe_bytes, make_part, read_bytes
 from .text import shorten
-from .values import as_text
+from .values import SCALARS, as_text
 
 _RESULT_KEYS = frozenset(
     ("content", "structuredContent", "structured_content", "isError", "is_error", "_meta", "meta", "resultType")
@@ -51,7 +51,7 @@ def read_mcp(value: object) -> McpResult | None:
 
 def _is_row(value: object) -> bool:
     """Whether it is a dict without the keys of MCP, such as a row of a table: a cheap test, since there may be many."""
-    return type(value) is dict and not _MCP_KEYS & cast("dict[Any, Any]", value).keys()
+    return type(value) is dict and _MCP_KEYS.isdisjoint(cast("dict[Any, Any]", value))
 
 
 def _is_result(value: object) -> bool:
@@ -187,9 +187,7 @@ _KINDS = {
 }
 
 
-_NO_PARTS = frozenset(
-    (str, int, bool, float, type(None), list, tuple)
-)  # parts in a list inside a list are only mentioned
+_NO_PARTS = SCALARS | {list, tuple}  # parts in a list inside a list are only mentioned
 _ROWS = _NO_PARTS | {dict}
 _BYTES = (bytes, bytearray)
 
@@ -202,6 +200,8 @@ def find_parts(value: object, *, with_bytes: bool = False) -> list[Part] | None:
         with_bytes: Treat bytes as a part as well, see `read_bytes`. Default False: they are data.
     """
     kind = type(value)  # `isinstance` would ask the value itself, which may raise
+    if kind in SCALARS:
+        return None
     if issubclass(kind, PARTS):
         return [cast("Part", value)]
     if with_bytes and issubclass(kind, _BYTES):

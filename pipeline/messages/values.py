@@ -8,8 +8,8 @@ from typing import Any, cast
 
 NOTHING = "(no output)"  # most providers refuse an empty tool result
 _LEFT_OUT = "\n… ({:,} characters left out) …\n"
-_SCALARS = frozenset((str, int, bool, float, type(None)))
-_DATA = _SCALARS | {list, dict}
+SCALARS = frozenset((str, int, bool, float, type(None)))
+_DATA = SCALARS | {list, dict}
 _KEYS = frozenset((str,))
 _write = json.JSONEncoder(ensure_ascii=False).encode
 _write_finite = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -18,16 +18,22 @@ _VALUES = dict[Any, Any].values
 
 def as_text(value: object) -> str:
     """Return the value as text; never empty."""
+    if type(value) not in SCALARS:
+        from .parts import join_parts
+        from .result_parts import find_parts  # 10 ms, and many tools return text alone
+
+        if (parts := find_parts(value)) is not None:
+            text = join_parts(parts)
+            return text if text.strip() else NOTHING
+    return write_data(value)
+
+
+def write_data(value: object) -> str:
+    """`as_text` for a value that has no parts."""
     if type(value) is str:
         return value or NOTHING
     if value is None:
         return NOTHING
-    from .parts import join_parts
-    from .result_parts import find_parts  # 10 ms, and many tools return text alone
-
-    if type(value) not in _SCALARS and (parts := find_parts(value)) is not None:
-        text = join_parts(parts)
-        return text if text.strip() else NOTHING
     return read_dump(value, _dump(value))
 
 
@@ -41,7 +47,7 @@ def as_json(value: object) -> str:
     from .parts import join_parts
     from .result_parts import find_parts, read_mcp
 
-    if type(value) in _SCALARS or (parts := find_parts(value)) is None:
+    if type(value) in SCALARS or (parts := find_parts(value)) is None:
         return _dump(value)
     result = read_mcp(value)
     return _dump(join_parts(parts) if result is None or result.structured is None else result.structured)
@@ -101,7 +107,7 @@ def _is_json_data(value: Any) -> bool:
     """
     level: list[Any] = [value]
     seen = set[int]()
-    while not (kinds := set(map(type, level))) <= _SCALARS:
+    while not (kinds := set(map(type, level))) <= SCALARS:
         if not kinds <= _DATA:
             return False
         lists: list[Any] = [each for each in level if type(each) is list] if list in kinds else []

@@ -82,16 +82,21 @@ class Limits:
             refused above 200 levels in any case.
         keys: Names in objects and items in arrays, all together. None: no limit.
         problems: Problems of one call that are listed; one more entry gives their total number. At least 1.
+
+    Attributes:
+        most: Bytes, depth and keys; 2**62 where there is no limit.
+        flat_text: For a tool with flat parameters: characters of the arguments as text that break no limit; -1: every
+            length may.
+        flat_value: The same of one value.
     """
 
     bytes: int | None = 1_000_000
     depth: int | None = 64
     keys: int | None = 5_000
     problems: int = 50
+    most: tuple[int, int, int] = attrs.field(init=False, repr=False, eq=False)
     _short: int = attrs.field(init=False, repr=False, eq=False)  # characters of a text that breaks no limit
     _flat: bool = attrs.field(init=False, repr=False, eq=False)  # whether a small flat object breaks no limit
-    # For a tool whose parameters are `Parameters.flat`: characters of the arguments as text, and of one value, that
-    # break no limit; -1: every length may.
     flat_text: int = attrs.field(init=False, repr=False, eq=False)
     flat_value: int = attrs.field(init=False, repr=False, eq=False)
 
@@ -103,6 +108,7 @@ class Limits:
             if type(given) is not int or given < 1:
                 raise SetupError(f"Limits: `{name}` must be an integer ≥ 1, not {given!r}")
         size, depth, keys = (2**62 if each is None else each for each in (self.bytes, self.depth, self.keys))
+        object.__setattr__(self, "most", (size, depth, keys))
         object.__setattr__(self, "_short", min(size // _UTF8, depth, keys))
         object.__setattr__(self, "_flat", size >= _FEW_VALUES * _SHORT * _UTF8 and keys >= _FEW_VALUES)
         object.__setattr__(self, "flat_text", size // _UTF8 if keys >= MAX_FLAT else -1)
@@ -182,11 +188,12 @@ def _measure_depth(outline: str) -> int:
 
 def measure(value: object, limits: Limits) -> Size:
     """Measure a value, without recursion. Stop at the first limit that it breaks."""
-    most = tuple(2**62 if each is None else each for each in (limits.bytes, limits.depth, limits.keys))
+    most = limits.most
     size = depth = keys = 0
     level: list[Any] = [value]
     while level:
         below: list[Any] = []
+        nested = False
         for each in level:
             if isinstance(each, str):
                 size += len(each) if each.isascii() else len(each.encode("utf-8", "surrogatepass"))
@@ -201,9 +208,10 @@ def measure(value: object, limits: Limits) -> Size:
                 below += items
             else:
                 continue
+            nested = nested or not isinstance(each, str)
             if size > most[0] or keys > most[2]:
                 return Size(size, depth, keys)
-        depth += any(isinstance(each, (dict, list, tuple)) for each in level)
+        depth += nested
         if depth > most[1]:
             break
         level = below

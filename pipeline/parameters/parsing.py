@@ -19,7 +19,7 @@ from .duplicate_keys import refuse_twins
 from .exact_numbers import read_exactly
 from .limits import bound_parse, check_schema, find_growth, is_flat
 from .problems import describe_names, describe_value, refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
-from .schema import find_open, is_object
+from .schema import ToolSchema, find_open, is_object
 from .tool_parameters import Compiled, Given, Parse, Undeclared, copy_containers
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
     from_python, from_text = shape.validator.validate_python, shape.validator.validate_json
     if shape.shares:
         from_python = _copy_result(from_python)
-    schema, plain = shape.schema, shape.plain
+    schema, plain = ToolSchema(shape.schema), shape.plain
     convert = PydanticErrors(schema, shape.scalars).convert
     parse_given = _parse_given(shape, convert)
     read_strictly = partial(from_text, strict=True)
@@ -102,13 +102,13 @@ def _parse_given(shape: Shape, convert: Callable[[ValidationError, Any, Any], An
     return parse_given
 
 
-def _bound(parse: Parse, schema: dict[str, Any]) -> Parse:
+def _bound(parse: Parse, schema: ToolSchema) -> Parse:
     """Add an estimate of the parsing time, for the few tools that need it."""
     if (growth := find_growth(schema, tagged=True)) is None:
         return parse
     import jsonschema_rs
 
-    is_valid = jsonschema_rs.validator_for(schema, offline=True).is_valid
+    is_valid = jsonschema_rs.validator_for(dict(schema), offline=True).is_valid
     return bound_parse(parse, _read_object, growth, is_valid, schema)
 
 
@@ -163,6 +163,7 @@ def compile_schema(
     whole = apply_undeclared_policy(schema if accepted is None else accepted, undeclared)
     check_schema(whole, name)
     check_schema(schema, name)
+    schema = ToolSchema(schema)
     try:
         growth = find_growth(whole, tagged=False)
         validator = jsonschema_rs.validator_for(whole, offline=True, pattern_options=PATTERNS)

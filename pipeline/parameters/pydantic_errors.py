@@ -150,20 +150,20 @@ class PydanticErrors:
             arguments: The arguments that it validated, decoded if they were text.
             sent: The arguments as they were sent, for the refusal.
         """
-        if type(sent) is not _DICT:  # text may be wrong as a whole
+        if type(arguments) is not _DICT:  # text may be wrong as a whole
             return self._list_all(exc, arguments, sent)
-        if not sent.keys() >= self._required:
+        if not arguments.keys() >= self._required:
             return self._list_missing(exc, arguments, sent)
         if exc.error_count() == 1:
-            for name, value in sent.items():
+            for name, value in arguments.items():
                 if (known := self._wrong_types.get((name, class_of(value)))) is not None:
                     return InvalidParams(known, sent=sent, schema=self.schema)
         return self._list_all(exc, arguments, sent)
 
     def _list_missing(self, exc: ValidationError, arguments: Any, sent: Any) -> InvalidParams | MalformedCall:
-        missing = self._required.difference(sent)
+        missing = self._required.difference(arguments)
         # An undeclared name may be an alias of a parameter.
-        if len(missing) != exc.error_count() or not self._declared.issuperset(sent):
+        if len(missing) != exc.error_count() or not self._declared.issuperset(arguments):
             return self._list_all(exc, arguments, sent)
         if (known := self._incomplete.get(missing)) is not None:  # one error for each name: it is complete
             return InvalidParams(known, sent=sent, schema=self.schema)

@@ -42,6 +42,20 @@ _TYPES: tuple[tuple[type, str], ...] = (
 )
 
 
+class ToolSchema(JsonObject):
+    """The schema of one tool, which does not change. It keeps what is the same for every call of that tool.
+
+    Attributes:
+        closings: The last lines of texts about missing parameters, see `toolcall_pipeline.messages.closing`.
+    """
+
+    __slots__ = ("closings",)
+
+    def __init__(self, schema: Form) -> None:
+        super().__init__(schema)
+        self.closings: dict[Any, Any] = {}
+
+
 def is_object(value: object) -> TypeIs[JsonObject]:
     """Whether a value is a JSON object in the type that a JSON parser returns."""
     return isinstance(value, dict)

@@ -29,6 +29,7 @@ Undeclared: TypeAlias = Literal["reject", "drop", "pass"]
 Parse: TypeAlias = Callable[[object], "dict[str, Any] | InvalidParams | MalformedCall"]
 
 _DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
+_OPENING = ("{", "[")  # the beginning of text that may hold an object or an array
 _CONTAINERS = frozenset((dict, list, tuple, set))
 
 
@@ -171,17 +172,23 @@ class Parameters:
             longest: Characters, ≥ 0: a longer wrong text is not examined, and the result is False. Negative: always
                 False.
         """
-        if longest < 0 or type(arguments) is not _DICT or not self.names.issuperset(arguments):
+        sent: Any = arguments if type(arguments) is _DICT else read_arguments(arguments)
+        if longest < 0 or type(sent) is not _DICT or not self.names.issuperset(sent):
             return False
         for problem in error.problems:
             if problem.rule in ADVISED or problem.got == "null":
                 return self._is_only_incomplete(error)
             path = problem.path
             try:
-                value = arguments[path]
+                value = sent[path]
             except KeyError:
                 return False
-            if (len(value) > longest) if type(value) is str else type(value) not in SCALARS:
+            if type(value) is float and sent is not arguments:  # the meaning may be in how it was written
+                return False
+            if type(value) is str:
+                if len(value) > longest or value.lstrip()[:1] in _OPENING:  # only `repair` reads it
+                    return False
+            elif type(value) not in SCALARS:
                 return False
             expected = self._expected.get(path) or self.expected_at([path])
             if coerce(value, expected, rules, UNWRITTEN) is not None:

@@ -50,6 +50,7 @@ class CallReport:
         repairs: The repairs of the name and the arguments.
         decisions: The decisions about retries, in order.
         progress: The progress that the tool reported, in order.
+        replayed: The outcome is that of an earlier call, or of a twin: no body ran for this one.
         rows: `stages` as plain tuples.
         attempt_rows: `attempts` as plain tuples, and the runs that were refused before the body, whose executor is "".
     """
@@ -67,6 +68,7 @@ class CallReport:
     rows: list[StageRow] = attrs.field(factory=_no_stages, repr=False)
     attempt_rows: list[AttemptRow] = attrs.field(factory=_no_attempts, repr=False)
     _redacted: RedactedCall | None = attrs.field(default=None, repr=False)
+    replayed: bool = attrs.field(default=False, kw_only=True)
 
     @property
     def stages(self) -> tuple[StageRecord, ...]:

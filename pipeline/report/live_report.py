@@ -142,6 +142,7 @@ class LiveReport(CallReport):
             self.rows.copy(),
             self.attempt_rows.copy(),
             redacted,
+            replayed=self.replayed,
         )
 
 

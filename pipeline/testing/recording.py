@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class RecordedSpans:
-    """A provider for ``Trace(tracer_provider=…)``, and the spans that were recorded through it."""
+    """A provider for ``Trace(tracer_provider=…)``, and the spans that were recorded through it.
+
+    Attributes:
+        tracer_provider: For ``Trace(tracer_provider=…)``.
+    """
 
     tracer_provider: TracerProvider
     _kept: InMemorySpanExporter = attrs.field(repr=False)
@@ -75,7 +79,12 @@ def recorded_spans() -> Generator[RecordedSpans]:
 
 @attrs.define
 class RecordedCall:
-    """A call, as it was made, and its outcome: None while it runs, or if it was cancelled."""
+    """A call, as it was made, and its outcome.
+
+    Attributes:
+        call: The call.
+        outcome: Its outcome; None while it runs, or if it was cancelled.
+    """
 
     call: Call
     outcome: Outcome[Any] | None = None

@@ -33,9 +33,11 @@ class ToolContext(Generic[Deps]):
         principal: Who asks: a process, an agent or a tenant. "": the call did not say.
         deps: An object of the caller's own, given with the call. None: the call gave none.
         caller: Makes further calls through the pipeline that called the tool, as `batch` does: a tool that calls
-            through it never leaves a view. None: the tool runs in another process, or no pipeline called it.
+            through it never leaves a view, and a call that does not say who asks is asked by the caller of the tool.
+            None: the tool runs in another process, or no pipeline called it.
         tool: The name of the tool, for a function that is several tools.
         state: The values that stages set, for `get_state`. None: none.
+        conversation: The thread, session or run that the call belongs to. "": the call did not say.
     """
 
     call_id: str
@@ -48,6 +50,7 @@ class ToolContext(Generic[Deps]):
     caller: Caller | None = attrs.field(default=None, repr=False, eq=False)
     tool: str = ""
     _state: State | None = attrs.field(default=None, repr=False, eq=False, alias="state")
+    conversation: str = ""
 
     @overload
     def get_state(self, key: StateKey[S]) -> S: ...

@@ -121,6 +121,11 @@ class ToolDecorator:
             None, the default: ``loop`` for an async function, ``thread`` for a sync one, unless the pipeline has one
             executor for all tools without ``run_in``.
         verify_with: The name of the tool that shows whether a lost call of this one took effect; default: none.
+        verify: A function of a lost call, with its ``params``, and of its idempotency key, that finds out what became
+            of it: ``Success(value)`` or True if it took effect, False if it did not and never will, None if that is not
+            known. It is asked before an equal call is refused; default: none.
+        composite: Whether the only effects of the tool are those of the calls that it makes through its context, as
+            with `batch`, so that nothing is remembered of the tool itself; default: False.
         undeclared: The treatment of arguments that the schema does not declare: ``reject`` refuses the call, ``drop``
             leaves them out and records that as a repair, ``pass`` hands them on (a function then needs ``**kwargs``).
             None, the default: as the schema says, and of a function ``pass`` with ``**kwargs`` and else ``reject``.

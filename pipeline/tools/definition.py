@@ -13,7 +13,7 @@ from ..errors import SetupError
 from ..introspection import is_async, unwrap
 from ..parameters import Parameters, Parse, Undeclared, check_schema, copy_containers
 from .error_tables import ErrorTable
-from .tool_options import Detector, Effect, Resource, RunIn, ToolOptions, check_resource, check_tool, make_tool
+from .tool_options import Detector, Effect, Resource, RunIn, ToolOptions, Verify, check_resource, check_tool, make_tool
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,37 +51,70 @@ class Tool(Generic[P, T]):
     """A tool, with all that the pipeline knows about it. ``@tool`` or `Tool.from_schema` makes one.
 
     ``P`` and ``T`` are the types of its parameters and of its result, for ``pipeline.run``.
+
+    Attributes:
+        name: The name that a model sees and calls.
+        fn: The original function, called with keyword arguments.
+        effect: What a repeated call does, see `Effect`.
+        description: The description that a model sees.
+        reveal: Exceptions whose text the model may see.
+        aliases: Further names that find it.
+        run_in: Where it runs, such as ``thread``.
+        context: Whether the first parameter is a `ToolContext`, which is not part of the schema.
+        verify_with: The tool that shows whether a lost call of this one took effect. None: no such tool.
+        undeclared: What becomes of arguments that the schema does not declare. None: as the schema says.
+        detect: Finds failures in what it returns, see `returned_error`. None: what it returns is a success.
+        errors: The meaning of the exceptions of its own clients. None: the tables of the pipeline decide.
+        polling: Whether it is called again and again on purpose; no loop guard counts it then.
+        resource: The resource that its calls change; calls of one reply keep their order on it. None: no resource.
+        hidden: Whether it is found by its name alone, and neither shown nor suggested to a model.
+        meta: Facts of the author's own, never shown.
+        output_schema: The JSON Schema of its results, which are not checked by it. None: not known.
+        timeout: Seconds of one attempt. None: as the pipeline says.
+        attempts: Attempts of a call, for the stage `Retry`. None: as the stage says.
+        verify: Finds out what became of a lost call. None: nothing does.
+        composite: Whether its only effects are those of the calls that it makes.
+        origin: Where it was defined, for the texts of set-up errors.
+        parameters: The schema of its arguments, compiled.
+        anywhere: Whether ``run_in`` was left open, so that a pipeline may choose.
+        overrides: The tool whose place it takes, see `ToolRegistry.override`. None: no tool.
+        direct: Whether ``fn`` called with the params alone gives a coroutine.
+        copies: Whether each attempt gets lists and dicts of its own.
+        copies_direct: Whether it is direct but for these copies.
+        parse: `parameters.parse`, bound: one look-up on the hot path.
     """
 
     name: str
-    fn: Callable[..., Any] = attrs.field(repr=False)  # the original function, called with keyword arguments
+    fn: Callable[..., Any] = attrs.field(repr=False)
     effect: Effect = "mutating"
     description: str = attrs.field(default="", repr=False)
-    reveal: tuple[type[Exception], ...] = ()  # exceptions whose text the model may see
+    reveal: tuple[type[Exception], ...] = ()
     aliases: tuple[str, ...] = ()
     run_in: RunIn = "loop"
-    context: bool = False  # the first parameter is a ToolContext, and not part of the schema
-    verify_with: str | None = None  # the tool that shows whether a lost call of this one took effect
-    undeclared: Undeclared | None = None  # None: as the schema says
+    context: bool = False
+    verify_with: str | None = None
+    undeclared: Undeclared | None = None
     detect: Detector | None = attrs.field(default=None, repr=False)
-    errors: ErrorTable | None = attrs.field(default=None, repr=False)  # what exceptions of its own clients mean
-    polling: bool = False  # called again and again on purpose: no loop guard counts it
-    resource: Resource | None = None  # calls in one reply that change the same resource keep their order
-    hidden: bool = False  # found by its name, but neither shown nor suggested to a model
-    meta: Mapping[str, Any] = attrs.field(factory=dict[str, Any], repr=False)  # the author's own, never shown
-    output_schema: Mapping[str, Any] | None = attrs.field(default=None, repr=False)  # of what it returns; not checked
-    timeout: float | None = attrs.field(default=None, repr=False)  # seconds of one attempt
-    attempts: int | None = attrs.field(default=None, repr=False)  # for the stage Retry
-    origin: str = attrs.field(default="", repr=False)  # where it was defined, for SetupErrors
+    errors: ErrorTable | None = attrs.field(default=None, repr=False)
+    polling: bool = False
+    resource: Resource | None = None
+    hidden: bool = False
+    meta: Mapping[str, Any] = attrs.field(factory=dict[str, Any], repr=False)
+    output_schema: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
+    timeout: float | None = attrs.field(default=None, repr=False)
+    attempts: int | None = attrs.field(default=None, repr=False)
+    verify: Verify | None = attrs.field(default=None, repr=False)
+    composite: bool = attrs.field(default=False, repr=False)
+    origin: str = attrs.field(default="", repr=False)
     parameters: Parameters = attrs.field(
         default=attrs.Factory(_read_parameters, takes_self=True), repr=False, kw_only=True, on_setattr=_forget_parse
     )
-    anywhere: bool = attrs.field(default=False, repr=False, kw_only=True)  # run_in was left open: a pipeline may choose
-    overrides: Tool[..., Any] | None = attrs.field(default=None, repr=False, kw_only=True)  # see ToolRegistry.override
-    direct: bool = attrs.field(init=False, repr=False)  # calling fn with the params alone gives a coroutine
-    copies: bool = attrs.field(init=False, repr=False, default=False)  # each attempt has lists and dicts of its own
-    copies_direct: bool = attrs.field(init=False, repr=False, default=False)  # direct, but for that
-    parse: Parse = attrs.field(init=False, repr=False)  # `parameters.parse`, bound: one look-up on the hot path
+    anywhere: bool = attrs.field(default=False, repr=False, kw_only=True)
+    overrides: Tool[..., Any] | None = attrs.field(default=None, repr=False, kw_only=True)
+    direct: bool = attrs.field(init=False, repr=False)
+    copies: bool = attrs.field(init=False, repr=False, default=False)
+    copies_direct: bool = attrs.field(init=False, repr=False, default=False)
+    parse: Parse = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         check_tool(self)
@@ -150,7 +183,7 @@ class Tool(Generic[P, T]):
         return {
             "name": self.name,
             "description": self.description,
-            "parameters": deepcopy(self.parameters.schema),
+            "parameters": copy_containers(dict(self.parameters.schema)),
         }
 
     def compile(self) -> None:

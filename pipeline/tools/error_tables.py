@@ -32,8 +32,9 @@ from ..timing import wall_time
 from .client_rules import Kind, parse_retry_after, read_status
 from .failure import FailureKind, ToolFailed, as_public
 
-# A kind; or a function of the exception that returns a kind, an error, or None: the next table decides.
-ErrorEntry: TypeAlias = Kind | Callable[[Any], "Kind | ToolError | None"]
+# A kind; a ToolFailed, which says all, such as ``ToolFailed("No such issue", kind="not_found", landed=False)``; or a
+# function of the exception that returns one of these, an error, or None: the next table decides.
+ErrorEntry: TypeAlias = Kind | ToolFailed | Callable[[Any], "Kind | ToolError | ToolFailed | None"]
 # By an exception's type, or by its name: "package.Class", as in "httpx.ConnectError".
 Errors: TypeAlias = Mapping[type[Exception] | str, ErrorEntry]
 
@@ -54,11 +55,17 @@ def not_begun(exc: BaseException) -> Transient:
 
 @attrs.frozen
 class ErrorTable:
-    """A checked ``errors=``. The entry of the exception's own class decides, else the entry of its nearest base."""
+    """A checked ``errors=``. The entry of the exception's own class decides, else the entry of its nearest base.
+
+    Attributes:
+        owner: The tool or stage whose option it is, for error texts.
+        entries: The table, by types of exceptions or their names.
+        by_name: Whether some entries are names.
+    """
 
     owner: str
     entries: Mapping[type[Exception] | str, ErrorEntry]
-    by_name: bool  # some entries are names
+    by_name: bool
 
     @staticmethod
     def of(owner: str, errors: Errors | None) -> ErrorTable | None:
@@ -81,7 +88,7 @@ class ErrorTable:
             _check_entry(owner, key, entry)
         return ErrorTable(owner, table, any(isinstance(key, str) for key in table)) if table else None
 
-    def find(self, exc: BaseException, tool: str, text: PublicText, now: float | None = None) -> ToolError | None:
+    def find(self, exc: BaseException, tool: str, text: PublicText, now: float | None = None) -> ToolError | None:  # noqa: C901  # one case for each kind of entry
         """Return the error that the table has for an exception. Never raises.
 
         Args:
@@ -109,6 +116,8 @@ class ErrorTable:
                 return Crashed(mistake)
         if found is None:
             return None
+        if isinstance(found, ToolFailed):
+            return declared(found, tool)
         if type(found) in ERROR_TYPES:
             return cast("ToolError", found)
         if isinstance(found, str) and found in _KINDS:
@@ -165,7 +174,7 @@ def _check_key(owner: str, key: object) -> None:
 
 def _check_entry(owner: str, key: object, entry: object) -> None:
     name = key.__name__ if isinstance(key, type) else key
-    if isinstance(entry, str) and entry in _KINDS:
+    if (isinstance(entry, str) and entry in _KINDS) or isinstance(entry, ToolFailed):
         return
     if isinstance(entry, type) or not callable(entry) or is_async(entry):
         raise SetupError(

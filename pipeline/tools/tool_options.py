@@ -21,6 +21,9 @@ RunIn: TypeAlias = str  # "loop", "thread", "process", or the name of an executo
 Resource: TypeAlias = str | Callable[[Mapping[str, Any]], str]  # its name, or a function of the arguments as sent
 # Finds a failure in what a tool returned; None: there is none. See `toolcall_pipeline.tools.detectors`.
 Detector: TypeAlias = Callable[[object], ToolError | None]
+# Of a lost call and its idempotency key: a Success with what it returned, True if it took effect, False if it did not
+# and never will, None if that is not known. Async, or a sync function that does not block.
+Verify: TypeAlias = Callable[[Any, str], object]
 Revealed: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 
 
@@ -33,6 +36,8 @@ class ToolOptions(TypedDict, total=False):
     aliases: tuple[str, ...]
     run_in: RunIn | None
     verify_with: str | None
+    verify: Verify | None
+    composite: bool
     undeclared: Undeclared | None
     detect: Detector | None
     polling: bool
@@ -84,6 +89,7 @@ def check_tool(tool: Tool[..., Any]) -> None:
         refuse(tool.name, "undeclared", f"one of {_list(Undeclared)}", tool.undeclared)
     if tool.detect is not None and (not callable(cast("object", tool.detect)) or is_async(tool.detect)):
         refuse(tool.name, "detect", "a sync function", tool.detect)
+    check_function(tool.name, "verify", tool.verify, optional=True, may_be_async=True)
     if not isinstance(cast("object", tool.meta), Mapping):
         refuse(tool.name, "meta", "a mapping", tool.meta)
     if tool.output_schema is not None:

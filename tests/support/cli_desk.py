@@ -23,6 +23,7 @@ MODULE = """
 import asyncio
 import sys
 import time
+from contextlib import asynccontextmanager, contextmanager
 import anyio
 from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline import ToolContext, ToolFailed, ToolRegistry
@@ -50,7 +51,7 @@ async def slow(n: int) -> int:
 
 @tools.tool(effect="read", context=True)
 async def who(context: ToolContext) -> str:
-    return f"{context.principal} {context.call_id}"
+    return " ".join(map(str, (context.principal, context.call_id, context.conversation, context.deps)))
 
 @tools.tool(effect="read")
 async def flaky() -> int:
@@ -124,6 +125,29 @@ class App:
     def __init__(self, name): pass
     def __call__(self, scope): pass
 app = App("shop")
+
+@tools.tool(effect="read", context=True)
+async def borrow(context: ToolContext) -> str:
+    return context.deps["title"]
+
+def shelf(): return {"title": "Emma"}
+def books(): return "books"
+async def books_later(): return "books"
+@asynccontextmanager
+async def open_books():
+    print("opened", file=sys.stderr)
+    yield "books"
+    print("closed", file=sys.stderr)
+@contextmanager
+def open_books_here():
+    with closing_books() as found:
+        yield found
+@contextmanager
+def closing_books():
+    yield "books"
+class Library:
+    async def __aenter__(self): return "books"
+    async def __aexit__(self, *exc): raise OSError("the doors are stuck")
 """
 NUMBERS = count()
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import struct
 import zlib
+from functools import partial
 from importlib import import_module
 from typing import Any
+
+import anyio
 
 from toolcall_pipeline import Tool, ToolContext, ToolFailed, ToolRegistry, timing
 from toolcall_pipeline.mcp import REQUEST
@@ -15,6 +18,8 @@ from toolcall_pipeline.middlewares import standard
 types: Any = import_module("mcp_types")
 tools = ToolRegistry()
 _PAUSE = 0.05  # seconds; what the suite asks for between two steps
+_TEXT = {"type": "string"}
+_OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 _LEVELS = {"type": "string", "enum": ["option1", "option2", "option3"]}
 _TITLED = [{"const": f"value{n}", "title": f"Option {n}"} for n in (1, 2, 3)]
 
@@ -143,6 +148,74 @@ async def test_elicitation_sep1330_enums(context: ToolContext) -> str:
     return await _elicit(context, "Which ones?", properties, [])
 
 
+def _form(message: str, **properties: str) -> Any:
+    schema = {"type": "object", "properties": {name: {"type": kind} for name, kind in properties.items()}}
+    return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
+
+
+def _question(text: str) -> Any:
+    said = types.SamplingMessage(role="user", content=types.TextContent(type="text", text=text))
+    return types.CreateMessageRequest(params=types.CreateMessageRequestParams(messages=[said], max_tokens=100))
+
+
+def _ask_by_result(name: str, requests: dict[str, Any], *, state: str | None = None, done: str = "done") -> None:
+    """A tool that asks with a result, and is begun again with the answers."""
+
+    async def ask(context: ToolContext) -> Any:
+        request = context.get_state(REQUEST)
+        given: dict[str, Any] = request.params.get("inputResponses") or {}
+        able = request.session.client_capabilities
+        kinds = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
+        asked = {key: each for key, each in requests.items() if getattr(able, kinds[each.method])}
+        if asked.keys() <= given.keys() and (state is None or request.params.get("requestState") == state):
+            return done
+        return types.InputRequiredResult(input_requests=asked, request_state=state)
+
+    tools.tool(name=name, context=True, description="Ask with a result.")(ask)
+
+
+_NAME = {"user_name": _form("What is your name?", name="string")}
+_ROOTS = {"client_roots": types.ListRootsRequest()}
+_ask_by_result("test_input_required_result_elicitation", _NAME)
+_ask_by_result("test_input_required_result_sampling", {"capital_question": _question("What is the capital of France?")})
+_ask_by_result("test_input_required_result_list_roots", _ROOTS)
+_ask_by_result(
+    "test_input_required_result_request_state",
+    {"confirm": _form("Please confirm", ok="boolean")},
+    state="asked",
+    done="state-ok",
+)
+_ask_by_result(
+    "test_input_required_result_capabilities", {**_NAME, "greeting": _question("Generate a greeting")}, state="asked"
+)
+
+
+@tools.tool(context=True)
+async def test_input_required_result_multiple_inputs(context: ToolContext) -> str:
+    """Ask a person, a model and the client at once."""
+    session = context.get_state(REQUEST).session
+    said = types.SamplingMessage(role="user", content=types.TextContent(type="text", text="Generate a greeting"))
+    async with anyio.create_task_group() as group:
+        group.start_soon(session.elicit_form, "What is your name?", _OBJECT)
+        group.start_soon(partial(session.create_message, [said], max_tokens=50))
+        group.start_soon(session.list_roots)
+    return "done"
+
+
+@tools.tool(context=True)
+async def test_input_required_result_multi_round(context: ToolContext) -> str:
+    """Ask twice, one after the other."""
+    name = await _elicit(context, "Step 1: What is your name?", {"name": {"type": "string"}}, ["name"])
+    colour = await _elicit(context, "Step 2: What is your favorite color?", {"color": {"type": "string"}}, ["color"])
+    return f"{name} {colour}"
+
+
+@tools.tool(context=True)
+async def test_input_required_result_tampered_state(context: ToolContext) -> str:
+    """Ask once."""
+    return await _elicit(context, "Please confirm", {"ok": {"type": "boolean"}}, ["ok"])
+
+
 @tools.tool(effect="read", context=True)
 async def test_reconnection(context: ToolContext) -> str:
     """Close the stream in the middle, if the server keeps events for a client that comes back."""
@@ -153,11 +226,32 @@ async def test_reconnection(context: ToolContext) -> str:
     return "reconnected"
 
 
+@tools.tool(context=True)
+async def test_missing_capability(context: ToolContext) -> str:
+    """Ask the client's model, whether it has one or not."""
+    said = types.SamplingMessage(role="user", content=types.TextContent(type="text", text="Hello"))
+    answer = await context.get_state(REQUEST).session.create_message([said], max_tokens=10)
+    return str(answer.content.text)
+
+
+@tools.tool(context=True)
+async def test_streaming_elicitation(context: ToolContext) -> str:
+    """Ask the user."""
+    return await _elicit(context, "Who are you?", {"name": _TEXT}, ["name"])
+
+
+@tools.tool
+async def test_trigger_tool_change() -> str:
+    """Change the list of tools."""
+    (tools.enable if "test_simple_text" in tools.closed else tools.disable)("test_simple_text")
+    return "changed"
+
+
 def _show(**arguments: object) -> str:
     return str(arguments)
 
 
-_STREET = {"type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}
+_STREET = {"$anchor": "addressDef", "type": "object", "properties": {"street": _TEXT, "city": _TEXT}}
 tools.register(
     Tool.from_schema(
         name="json_schema_2020_12_tool",
@@ -168,8 +262,31 @@ tools.register(
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",
             "$defs": {"address": _STREET},
-            "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}},
+            "properties": {
+                "name": _TEXT,
+                "address": {"$ref": "#/$defs/address"},
+                "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+                "phone": _TEXT,
+                "email": _TEXT,
+            },
+            "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+            "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+            "then": {"required": ["phone"]},
+            "else": {"required": ["email"]},
             "additionalProperties": False,
+        },
+    )
+)
+tools.register(
+    Tool.from_schema(
+        name="test_routed",
+        description="Has a parameter that a gateway reads in a header.",
+        effect="read",
+        handler=_show,
+        parameters={
+            "type": "object",
+            "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
+            "required": ["region"],
         },
     )
 )

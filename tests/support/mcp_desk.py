@@ -15,8 +15,8 @@ from support import PATIENT
 from toolcall_pipeline import Pipeline, ToolRegistry
 from toolcall_pipeline.cli.proxy_command import make_pipeline
 from toolcall_pipeline.mcp.lines import LineReader, LineWriter, LongLine
-from toolcall_pipeline.mcp.policy import Policy
 from toolcall_pipeline.mcp.relay import Relay
+from toolcall_pipeline.mcp.relay_policy import RelayPolicy
 from toolcall_pipeline.mcp.server import Server, ServerGoneError
 from toolcall_pipeline.mcp.upstream import ServerFailedError
 from toolcall_pipeline.middlewares import Retry, Trace
@@ -136,7 +136,7 @@ class ScriptedServer:
 class Desk:
     """The client, played by the test, and the runs of the server."""
 
-    policy: Policy
+    policy: RelayPolicy
     tracing: Mapping[str, Any]
 
     def __attrs_post_init__(self) -> None:
@@ -220,9 +220,9 @@ class Desk:
 
 
 @asynccontextmanager
-async def open_desk(policy: Policy | None = None, **tracing: Any) -> AsyncGenerator[tuple[Desk, ScriptedServer]]:
+async def open_desk(policy: RelayPolicy | None = None, **tracing: Any) -> AsyncGenerator[tuple[Desk, ScriptedServer]]:
     """A relay that runs, and the first run of its server. ``tracing`` are options of Trace."""
-    desk = Desk(Policy() if policy is None else policy, tracing)
+    desk = Desk(RelayPolicy() if policy is None else policy, tracing)
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(desk.run)

@@ -1,4 +1,4 @@
-"""A server of MCP over streamable HTTP, on the official SDK: ``mcp_http_server.py PORT``."""
+"""A server of MCP over HTTP, on the official SDK: ``mcp_http_server.py PORT [TRANSPORT]``."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ app.tool()(add)
 app.tool()(pid)
 
 if __name__ == "__main__":
-    app.run("streamable-http", port=int(sys.argv[1]))
+    app.run(sys.argv[2] if len(sys.argv) > 2 else "streamable-http", port=int(sys.argv[1]))

@@ -8,18 +8,21 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Self
 
 import anyio
 from opentelemetry.trace import format_trace_id, get_current_span
 
 from toolcall_pipeline import Call, Handler, Outcome, Pipeline, ToolContext, ToolFailed, ToolRegistry
-from toolcall_pipeline.mcp import add_server
+from toolcall_pipeline.mcp import REQUEST, add_server
 from toolcall_pipeline.middlewares import standard
 
 print("a line from the import")  # noqa: T201  # stdout belongs to the protocol
 tools = ToolRegistry()
 cancelled: list[str] = []
+begun: list[str] = []
+let_go: set[int] = set()
 
 
 @dataclass
@@ -86,6 +89,78 @@ async def list_cancelled() -> list[str]:
 async def show_trace() -> str:
     """The id of the trace that the call belongs to."""
     return format_trace_id(get_current_span().get_span_context().trace_id)
+
+
+@tools.tool(context=True)
+async def order(context: ToolContext, item: str) -> str:
+    """Begin an order, ask for the size and the colour, and place it."""
+    begun.append(item)
+    size = await elicit(context, "Which size?", "size")
+    colour = await elicit(context, "Which colour?", "colour")
+    return f"{item}, {size}, {colour}, begun {begun.count(item)}"
+
+
+@tools.tool(context=True)
+async def ask_all(context: ToolContext) -> list[str]:
+    """Ask a person, a model and the client at once."""
+    session = context.get_state(REQUEST).session
+    answers: dict[str, str] = {}
+
+    async def ask_person() -> None:
+        answers["person"] = await elicit(context, "Which size?", "size")
+
+    async def ask_model() -> None:
+        types: Any = import_module("mcp_types")
+        said = types.SamplingMessage(role="user", content=types.TextContent(type="text", text="Greet."))
+        related = context.get_state(REQUEST).request_id
+        answer = await session.create_message([said], max_tokens=10, related_request_id=related)
+        answers["model"] = answer.content.text
+
+    async def ask_client() -> None:
+        answers["client"] = str((await session.list_roots()).roots[0].uri)
+
+    async with anyio.create_task_group() as group:
+        for each in (ask_person, ask_model, ask_client):
+            group.start_soon(each)
+    return [answers[each] for each in ("person", "model", "client")]
+
+
+async def elicit(context: ToolContext, message: str, field: str) -> str:
+    """As the guide does it."""
+    request = context.get_state(REQUEST)
+    schema = {"type": "object", "properties": {field: {"type": "string"}}, "required": [field]}
+    answer = await request.session.elicit_form(message, schema, related_request_id=request.request_id)
+    return str(answer.content[field]) if answer.action == "accept" else str(answer.action)
+
+
+@tools.tool(context=True)
+async def confirm(context: ToolContext) -> Any:
+    """Ask with a result of the package, as the versions without a handshake have it."""
+    params = context.get_state(REQUEST).params
+    answer = params.get("inputResponses", {}).get("sure")
+    if answer is not None and params["requestState"] == "asked once":
+        return f"{answer['action']} {answer['content']}"
+    types: Any = import_module("mcp_types")
+    schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
+    form = types.ElicitRequestFormParams(message="Are you sure?", requested_schema=schema)
+    asked = {"sure": types.ElicitRequest(params=form)}
+    return types.InputRequiredResult(input_requests=asked, request_state="asked once")
+
+
+@tools.tool(context=True)
+async def wait_for(context: ToolContext, number: int) -> str:
+    """Note the begin, and end once it is let go."""
+    begun.append(f"wait {number}")
+    while number not in let_go:  # noqa: ASYNC110  # another process says so
+        await anyio.sleep(0.01)
+    return f"waited for {number} as {context.call_id}, begun {begun.count(f'wait {number}')}"
+
+
+@tools.tool(effect="read")
+async def let(number: int) -> str:
+    """Let a call go."""
+    let_go.add(number)
+    return "let go"
 
 
 @tools.tool

@@ -105,6 +105,7 @@ def show_context(context: ToolContext, n: int) -> Mapping[str, Any]:
         "id": context.call_id,
         "attempt": context.attempt,
         "principal": context.principal,
+        "conversation": context.conversation,
         "deps": context.deps,
         "left": None if left is None else left - time.monotonic(),
     }

@@ -133,17 +133,17 @@ def _malformed(number: int, problem: str) -> CallLine:
 
 def _parse_object(number: int, found: dict[str, Any]) -> CallLine:
     id_, name = found.get("id"), found.get("name")
-    principal, finish_reason, timeout = found.get("principal"), found.get("finish_reason"), found.get("timeout")
+    timeout = found.get("timeout")
+    texts = {key: found.get(key) for key in ("principal", "conversation", "finish_reason")}
+    wrong = next((key for key, value in texts.items() if value is not None and not isinstance(value, str)), None)
     text = name if isinstance(name, str) else None
     problem = ""
     if id_ is not None and not isinstance(id_, str) and not _is_number(id_):
         id_, problem = None, '"id" is neither a string nor a number'
     elif "name" not in found:
         problem = '"name" is missing'
-    elif principal is not None and not isinstance(principal, str):
-        problem = '"principal" is not a string'
-    elif finish_reason is not None and not isinstance(finish_reason, str):
-        problem = '"finish_reason" is not a string'
+    elif wrong is not None:
+        problem = f'"{wrong}" is not a string'
     elif timeout is not None and not _is_number(timeout):
         problem = '"timeout" is not a number'
     elif timeout is not None and not isfinite(_as_float(timeout)):
@@ -154,9 +154,10 @@ def _parse_object(number: int, found: dict[str, Any]) -> CallLine:
         cast("str", name),  # as the model wrote it: a name that is not a string is an unknown tool
         found.get("arguments"),
         "" if id_ is None else str(id_),
-        principal or "",
-        finish_reason=finish_reason,
+        texts["principal"] or "",
+        finish_reason=texts["finish_reason"],
         timeout=timeout,
+        conversation=texts["conversation"] or "",
     )
     return CallLine(number, id_, text, call)
 

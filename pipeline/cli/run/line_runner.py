@@ -22,6 +22,7 @@ from ...guards import Guards
 from ...messages import render
 from ...privacy import make_mask
 from ...telemetry.logs import log_failure
+from ..asker import Asker
 from ..loading import open_pipeline
 from ..terminal_text import CommandError
 from .calls_file import CallLine, LineReader, parse_line
@@ -41,6 +42,7 @@ class LineRunner:
 
     Args:
         target: The pipeline's name for the command.
+        asker: Who asks, in the lines that do not say it.
         pipeline: The pipeline of each call. Opened before the first call, closed after the last one.
         results: Where each result is written.
         progress: Counts and prints.
@@ -51,6 +53,7 @@ class LineRunner:
     """
 
     target: str
+    asker: Asker
     pipeline: Pipeline
     results: ResultsFile
     progress: RunProgress
@@ -74,7 +77,11 @@ class LineRunner:
         lines, stopping = LineReader(fd), anyio.Event()
         loop = asyncio.get_running_loop()
         # A signal until these are open ends the process: no call has begun.
-        async with open_executor(self.executor), open_pipeline(self.pipeline, self.target):
+        async with (
+            open_executor(self.executor),
+            self.asker.bind(self.pipeline) as self.pipeline,
+            open_pipeline(self.pipeline, self.target),
+        ):
             with catch_signals(lambda: loop.call_soon_threadsafe(stopping.set)) as caught:
                 async with anyio.create_task_group() as helpers:
                     helpers.start_soon(self._stop_when, stopping, lines)

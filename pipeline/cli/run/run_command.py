@@ -17,6 +17,7 @@ from toolcall_pipeline.middlewares import standard
 from ...compose.pipeline import Pipeline
 from ...errors import SetupError
 from ...executors import Executor, Thread
+from ..asker import NOBODY, Asker
 from ..loading import check_schemas, find_registry, load_target
 from ..stdio import redirect_to_stderr, take_stdin, take_stdout
 from ..terminal_text import CommandError, format_count
@@ -34,6 +35,7 @@ def run(
     target: str,
     calls: str,
     output: Path,
+    asker: Asker = NOBODY,
     *,
     concurrency: int | None = None,
     timeout: float | None = None,
@@ -63,7 +65,9 @@ def run(
                 progress = RunProgress()
                 if (registry := find_registry(pipeline)) is not None and not len(registry):
                     progress.print(f"{target} has no tools")
-                runner = LineRunner(target, pipeline, results, progress, concurrency, chosen, marks, rerun_unknown)
+                runner = LineRunner(
+                    target, asker, pipeline, results, progress, concurrency, chosen, marks, rerun_unknown
+                )
                 code = _run_lines(runner, fd, output)
     except KeyboardInterrupt:  # before the first call; later it is caught as a signal
         return to_exit_code(signal.SIGINT)

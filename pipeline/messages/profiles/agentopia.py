@@ -169,6 +169,7 @@ _OF_ALL: Mapping[str, Texts] = {
     },
     "needs_input": "Question: {question}",
     "not_found": "Question: Which one did you mean? {text}",
+    "awaiting_approval": "Question: Shall I go on with other work meanwhile? {text}",
     "permission": "Question: How would you like me to go on? {text}",
     "configuration": (
         "Question: Your {service} needs to be set up. {message}",

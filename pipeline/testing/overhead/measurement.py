@@ -76,16 +76,16 @@ class Measurement:
 
     @classmethod
     @asynccontextmanager
-    async def begin(cls, pipeline: Pipeline, calls: Sequence[Call] | None, options: Options) -> AsyncGenerator[Self]:
+    async def begin(cls, pipeline: Pipeline, given: Sequence[Call] | None, options: Options) -> AsyncGenerator[Self]:
         """Choose a call if none is given, run those that only read, and replace the bodies of all tools.
 
         Raises:
             SetupError: There is no call to measure, or one of them fails.
         """
         values: dict[str, object] = {}
-        if calls is None:
-            calls = [await choose_call(pipeline)]
-        elif options.result is ASKED and not options.run_tools:
+        calls = [pipeline.ask(call) for call in given or [await choose_call(pipeline)]]
+        pipeline = pipeline.unbound  # it is built anew for each figure
+        if given is not None and options.result is ASKED and not options.run_tools:
             values = await read_values(pipeline, calls)
         tools = list_tools(pipeline, calls)
         if options.result is not ASKED:

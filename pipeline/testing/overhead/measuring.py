@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import anyio
@@ -72,8 +72,17 @@ def run_measurement(
     call: Call | Iterable[Call] | None,
     options: Options,
     work: Callable[[Measurement], Awaitable[T]],
+    bind: Callable[[Pipeline], AbstractAsyncContextManager[Pipeline]] = nullcontext,
 ) -> T:
     """Do that work in an event loop of its own, with the pipeline open, its tools replaced, and all logs off.
+
+    Args:
+        owner: As below.
+        pipeline: As with `measure`.
+        call: As with `measure`.
+        options: As with `measure`.
+        work: Takes the figures.
+        bind: Says in that loop who asks, as `Pipeline.with_`. Default: the pipeline itself.
 
     Raises:
         SetupError: As `measure`; ``owner`` is the function that is named.
@@ -89,7 +98,7 @@ def run_measurement(
         raise SetupError(f"{owner}: `call` must hold one call at least")
 
     async def run() -> T:
-        async with pipeline, Measurement.begin(pipeline, calls, options) as measurement:
+        async with bind(pipeline) as bound, bound, Measurement.begin(bound, calls, options) as measurement:
             return await work(measurement)
 
     try:

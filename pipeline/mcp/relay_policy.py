@@ -1,10 +1,10 @@
-"""Policy: what an operator decides about the server behind a relay."""
+"""RelayPolicy: what an operator decides about the server behind a relay."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import attrs
 
@@ -12,9 +12,9 @@ from ..errors import SetupError
 from ..options import check_count, check_number, check_type, read_url
 from ..parameters import Limits
 from ..privacy import REDACTED, Redact
+from ..toml_file import IN_CODE
 from ..tools import Effect
 
-IN_CODE: Final = "in code"  # marks a field that no file can set
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -112,7 +112,7 @@ class TelemetryPolicy:
 
 
 @attrs.frozen
-class Policy:
+class RelayPolicy:
     """The operator's decisions about a server and its tools.
 
     Args:

@@ -1,0 +1,104 @@
+"""Asker: who asks with a command, ``--deps``, ``--principal`` and ``--conversation``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ContextDecorator, asynccontextmanager
+from typing import Any
+
+import attrs
+
+from ..compose.pipeline import Pipeline
+from ..privacy import get_logger
+from .loading import check_factory, load_object
+from .terminal_text import CommandError, describe_exception
+
+_EXPECTED = "expected a function without required parameters that returns the deps"
+_logger = get_logger()
+
+
+@attrs.frozen
+class Asker:
+    """Who asks, in each call of a command that does not say it itself.
+
+    Attributes:
+        deps: MODULE:FACTORY, as it was typed. None: the calls have no deps.
+        principal: Default "": no principal.
+        conversation: Default "": no conversation.
+    """
+
+    deps: str | None = None
+    principal: str = ""
+    conversation: str = ""
+    _factory: Callable[[], object] | None = attrs.field(default=None, repr=False)
+
+    @classmethod
+    def load(cls, deps: str | None, principal: str, conversation: str) -> Asker:
+        """Import the factory; it is called by `bind`.
+
+        Raises:
+            CommandError: There is no such function, or it has required parameters.
+        """
+        if deps is None:
+            return cls(None, principal, conversation)
+        factory = load_object(deps, "FACTORY")
+        if not callable(factory):
+            raise CommandError(f"--deps {deps} is of type {type(factory).__name__}: {_EXPECTED}")
+        check_factory(factory, f"--deps {deps}", _EXPECTED)
+        return cls(deps, principal, conversation, factory)
+
+    @asynccontextmanager
+    async def bind(self, pipeline: Pipeline) -> AsyncGenerator[Pipeline]:
+        """The pipeline of a block, with the deps, which are closed after it. One that fails to close is logged.
+
+        Raises:
+            CommandError: The factory raised an exception, or the deps do not open.
+        """
+        if self._factory is None:
+            yield pipeline.with_(principal=self.principal, conversation=self.conversation)
+            return
+        opened = ended = False
+        try:
+            async with _open(self._factory) as deps:
+                opened = True
+                yield pipeline.with_(deps=deps, principal=self.principal, conversation=self.conversation)
+                ended = True
+        except Exception as exc:
+            if not opened:
+                raise CommandError(f"--deps {self.deps}: {describe_exception(exc)}") from exc
+            if not ended:
+                raise
+            _logger.exception("--deps %s does not close", self.deps)
+
+
+@asynccontextmanager
+async def _open(factory: Callable[[], object]) -> AsyncGenerator[object]:
+    """What the factory makes, entered if it is an async context manager or was made by ``contextmanager``."""
+    made: Any = factory()
+    if _is_awaitable(made) and not _is_async_block(made):  # an object may be both, as a pool of asyncpg is
+        made = await made
+    if _is_async_block(made):
+        async with made as deps:
+            yield deps
+    elif _is_own_block(made):
+        with made as deps:
+            yield deps
+    else:
+        yield made
+
+
+def _is_awaitable(made: object) -> bool:
+    return inspect.isawaitable(made)
+
+
+def _is_async_block(made: object) -> bool:
+    return isinstance(made, AbstractAsyncContextManager)
+
+
+def _is_own_block(made: object) -> bool:
+    """Whether ``contextmanager`` made it. Others, as a connection of sqlite3, mean something else by a block."""
+    return isinstance(made, AbstractContextManager) and isinstance(made, ContextDecorator)
+
+
+NOBODY = Asker()

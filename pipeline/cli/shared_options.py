@@ -1,0 +1,34 @@
+"""Options that several commands have. This imports click alone, for ``toolcall --help`` loads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple
+
+import click
+
+
+class Asked(NamedTuple):
+    """The options of `asker_options`, as they were typed; `Asker.load` reads them."""
+
+    deps: str | None
+    principal: str
+    conversation: str
+
+
+def asker_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--deps``, ``--principal`` and ``--conversation`` to a command, which gets them as ``asked``."""
+
+    @click.option(
+        "--deps",
+        metavar="MODULE:FACTORY",
+        help="The deps of the calls: what this function returns. It may be async, or an async context manager.",
+    )
+    @click.option("--principal", metavar="NAME", default="", help="Who asks, in the calls that do not say it.")
+    @click.option("--conversation", metavar="ID", default="", help="The conversation of the calls that name none.")
+    @wraps(command)
+    def run(*args: Any, deps: str | None, principal: str, conversation: str, **kwargs: Any) -> None:
+        command(*args, asked=Asked(deps, principal, conversation), **kwargs)
+
+    return run

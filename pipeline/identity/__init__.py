@@ -1,0 +1,23 @@
+"""Identity: which delivery a call is, which intent it has, and which intents of a conversation are undecided."""
+
+from .calls import delivery_of, intent_of, params_digest, written_digest
+from .digests import NotPlainError, canonical, digest, join_digest
+from .once import InScope, once_per_intent
+from .undecided import CONVERSATIONS, Conversation, Conversations, Lost
+
+__all__ = [
+    "CONVERSATIONS",
+    "Conversation",
+    "Conversations",
+    "InScope",
+    "Lost",
+    "NotPlainError",
+    "canonical",
+    "delivery_of",
+    "digest",
+    "intent_of",
+    "join_digest",
+    "once_per_intent",
+    "params_digest",
+    "written_digest",
+]

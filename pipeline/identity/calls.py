@@ -1,0 +1,81 @@
+"""The identity of a call: the delivery that it is, and the intent that it has.
+
+A *delivery* is one arrival of a call: principal, conversation, reply, call id, tool and arguments as written. An
+*intent* is what it asks for: principal, conversation, tool and validated params. Two deliveries of one intent may both
+be honest, as two equal payments are; one delivery that arrives twice is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from ..parameters import read_arguments
+from .digests import NotPlainError, canonical, digest, join_digest
+
+if TYPE_CHECKING:
+    from ..call import Call, ResolvedCall
+    from ..tools.definition import Tool
+
+
+def delivery_of(call: ResolvedCall, secret: bytes = b"") -> str:
+    """The digest of the delivery that a call is; "": it has no id, so it is its own.
+
+    An id that comes again with other arguments is another delivery: some providers number the calls of each reply anew.
+    """
+    if not call.id:
+        return ""
+    who = call.principal, call.conversation
+    return join_digest(*who, call.reply, call.id, call.tool.name, written_digest(call), secret=secret)
+
+
+def intent_of(call: ResolvedCall, params: Mapping[str, object], secret: bytes = b"") -> str:
+    """The digest of what a call asks for.
+
+    Args:
+        call: The call; its principal, conversation and tool belong to the intent.
+        params: Its validated params. If they hold an object that shows nothing to compare, the arguments as they were
+            written count in their place.
+        secret: See `join_digest`.
+    """
+    try:
+        asked = params_digest(call.tool, params)
+    except NotPlainError:
+        asked = "written:" + written_digest(call)
+    return join_digest(call.principal, call.conversation, call.tool.name, asked, secret=secret)
+
+
+def params_digest(tool: Tool[..., Any], params: Mapping[str, object], secret: bytes = b"") -> str:
+    """The digest of validated params, without those equal to their declared default.
+
+    So it makes no difference whether a model sends a default, and a release that adds one changes no digest.
+
+    Raises:
+        NotPlainError: An object in the params shows nothing to compare.
+    """
+    declared: Any = tool.parameters.schema.get("properties")
+    defaults: Mapping[str, Any] = cast("Mapping[str, Any]", declared) if isinstance(declared, Mapping) else {}
+    kept: dict[str, object] = {}
+    try:
+        for name, value in params.items():
+            described: Any = defaults.get(name)
+            if isinstance(described, Mapping) and "default" in described:
+                default: object = cast("Any", described)["default"]
+                if canonical(value) == canonical(default):
+                    continue
+            kept[name] = value
+        return digest(kept, secret)
+    except NotPlainError:
+        raise
+    except Exception as exc:  # an object of the tool's own may raise anything when it is looked into
+        raise NotPlainError(type(exc).__name__) from exc
+
+
+def written_digest(call: Call, secret: bytes = b"") -> str:
+    """The digest of the arguments as the model wrote them: of JSON by its content, of other text as it stands."""
+    arguments: object = call.arguments
+    try:
+        read = read_arguments(arguments)
+        return digest(arguments if read is None else read, secret)
+    except Exception:  # noqa: BLE001  # arguments of any class, which may raise when they are read
+        return join_digest("object", str(id(arguments)), secret=secret)

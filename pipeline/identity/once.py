@@ -1,0 +1,290 @@
+"""Once per intent: a call of a conversation, with what is known there of equal calls before it and beside it.
+
+A twin, which is the same delivery while that one runs, waits for its answer, in any thread and event loop. A call whose
+intent is undecided does not run (mutating), or runs with the key of the lost call (keyed). `Conversations` keeps what
+is undecided; digests are made only once something is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from inspect import isawaitable
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
+
+import attrs
+from returns.result import Failure, Success
+
+from ..call import Call, Outcome, ResolvedCall, ValidCall
+from ..caller import InheritedGuard
+from ..errors import (
+    Crashed,
+    Denied,
+    ExecutionFailed,
+    InvalidParams,
+    NeedsSetup,
+    NotExecuted,
+    OutcomeUnknown,
+    ResourceNotFound,
+    TimedOut,
+    Transient,
+    Unavailable,
+)
+from ..event_loops import get_event_loop
+from ..forking import register_after_fork
+from ..guards import Guards, OneEffect
+from ..privacy import approved
+from .calls import written_digest
+from .undecided import CONVERSATIONS, Conversation, Lost
+
+if TYPE_CHECKING:
+    from ..tools.definition import Tool
+
+Inside: TypeAlias = Callable[[Any], Awaitable[Outcome]]
+FlightKey: TypeAlias = tuple[object, ...]
+
+
+class InScope(InheritedGuard):
+    """A guard that gives the calls of a turn a scope: what is undecided among them."""
+
+    needs_params: ClassVar[bool] = True
+
+    scope: Conversation | None
+
+
+@attrs.define(eq=False)
+class Flight:
+    """A delivery that runs, and those that wait for its answer."""
+
+    call: Call
+    outcome: Outcome | None = None
+    ended: bool = False
+    waiting: list[Callable[[], None]] = attrs.field(factory=list[Callable[[], None]])
+
+    async def wait(self) -> None:
+        """Wait in the event loop of the caller."""
+        loop = get_event_loop()
+        with _LOCKS.flights:
+            if self.ended:
+                return
+            ended = loop.make_signal()
+            self.waiting.append(partial(loop.call_soon, loop.set, ended))
+        await ended
+
+    def end(self, outcome: Outcome | None) -> None:
+        """Wake those that wait. None: it was cancelled, or a stage raised."""
+        with _LOCKS.flights:
+            self.outcome, self.ended = outcome, True
+        for wake in self.waiting:
+            wake()
+
+
+class _Locks:
+    def __init__(self) -> None:
+        self._restart_in_child()
+        register_after_fork(self._restart_in_child)
+
+    def _restart_in_child(self) -> None:
+        self.flights = Lock()
+
+
+_LOCKS = _Locks()
+
+
+async def once_per_intent(
+    call: ValidCall, effect: OneEffect, inside: Inside, flights: dict[FlightKey, Flight]
+) -> Outcome:
+    """Run a call of a tool that changes something.
+
+    Args:
+        call: The call, with its params if the checks at the front found them.
+        effect: The guard of its effect.
+        inside: The stages.
+        flights: The deliveries that run in the pipeline.
+    """
+    if not call.id or not (call.conversation or call.reply):
+        return await _run(call, effect, inside)
+    # A tuple, and the arguments only where one is found: a digest would cost more than all else here.
+    key = call.principal, call.conversation, call.reply, call.id, effect.tool
+    mine = Flight(call)
+    while (flight := flights.setdefault(key, mine)) is not mine:
+        if not _are_equal(flight.call, call):
+            return await _run(call, effect, inside)
+        await flight.wait()
+        if flight.outcome is not None:
+            if call.report is not None:
+                call.report.replayed = True
+            return flight.outcome
+    outcome: Outcome | None = None
+    try:
+        outcome = await _run(call, effect, inside)
+        return outcome
+    finally:
+        del flights[key]
+        mine.end(outcome)
+
+
+async def _run(call: ValidCall, effect: OneEffect, inside: Inside) -> Outcome:
+    scope = _find_scope(call)
+    effect.ask = _refuse if scope is None else partial(_refuse_in, scope)
+    known = CONVERSATIONS.find(call) if scope is None else scope
+    lost: Lost | None = None
+    if known is not None and known.lost and isinstance(cast("object", call), ResolvedCall):
+        lost, answer = await _ask_known(call, known)
+        if answer is not None:
+            return answer
+        if lost is not None and lost.key and isinstance(cast("object", call), ValidCall):
+            call = call.with_idempotency_key(lost.key)
+    try:
+        outcome = await inside(call)
+    except BaseException:  # cancelled, or a bug in a stage
+        if effect.undecided:
+            _remember(call, effect, scope, liftable=False)
+        raise
+    if type(outcome) is not Success and effect.undecided:
+        error: Any = cast("Any", outcome).failure() if type(outcome) is Failure else None
+        liftable = read_end(effect, error)
+        if liftable is not None:
+            _remember(call, effect, scope, liftable=liftable)
+            return _tell_part(error, effect.tool) or outcome if liftable else outcome
+    if lost is not None and known is not None and effect.undecided:
+        known.decide(lost)  # a later answer to the same key
+    if type(outcome) is Success:
+        _lift(call, effect, scope)
+    return outcome
+
+
+def _lift(call: ValidCall, effect: OneEffect, scope: Conversation | None) -> None:
+    """A tool has changed something: what exceptions of others said may be wrong by now."""
+    known = CONVERSATIONS.find(call) if scope is None else scope
+    if known is not None and known.lost and effect.tool is not None and not effect.tool.composite:
+        known.lift(effect.tool)
+
+
+async def _ask_known(call: ValidCall, known: Conversation) -> tuple[Lost | None, Outcome | None]:
+    """The lost call that a call repeats and whose key it has to take; and the answer, if it must not run."""
+    tool = call.tool
+    while (lost := known.find(call, getattr(call, "params", None))) is not None and tool.effect == "mutating":
+        found = await ask_verify(call, lost.call, lost.key)
+        if found is None:
+            return lost, _unknown(tool)
+        known.decide(lost)
+        if type(found) is Success:
+            if call.report is not None:
+                call.report.replayed = True
+            return None, found
+    return lost, None
+
+
+def read_end(effect: OneEffect, error: Any) -> bool | None:
+    """Whether the end of a body that may have landed is undecided.
+
+    Args:
+        effect: The guard of the effect, whose body began.
+        error: The error of the call; None: a stage answered nonsense.
+
+    Returns:
+        None: it is known. False: undecided, and only ``verify=`` or a person can say. True: undecided, but an exception
+        said what was wrong, which another change may have put right.
+    """
+    if error is None or isinstance(error, (OutcomeUnknown, NotExecuted, Unavailable)):
+        return False  # the last two are from a stage, after a body of an earlier attempt
+    if isinstance(error, (TimedOut, Transient)):
+        return None if error.landed == "yes" else False
+    cause: object = getattr(error, "cause", None)
+    if hasattr(cause, "landed"):  # a ToolFailed, or an exception whose class says it
+        return None
+    return True if effect.raised or cause is not None or type(error) is Crashed else None
+
+
+async def ask_verify(call: ValidCall, lost: ValidCall | None, key: str) -> Outcome | None:
+    """Ask the tool's own ``verify=`` what became of a lost call.
+
+    Returns:
+        Success: it took effect, with this value. A Failure: it did not, and never will. None: that is not known.
+    """
+    tool = call.tool
+    if tool.verify is None:
+        return None
+    try:
+        found: Any = tool.verify(lost or call, key)
+        if isawaitable(found):
+            found = await found
+    except Exception:  # noqa: BLE001  # a user's function; then nothing is known
+        return None
+    if type(found) is Success:
+        return cast("Outcome", found)
+    if found is True or found == "yes":
+        return Success(None)
+    return Failure(NotExecuted("it was found not to have happened")) if found is False or found == "no" else None
+
+
+def has_scope(guards: Guards) -> bool:
+    """Whether a turn around a call with these guards remembers what is undecided."""
+    return any(isinstance(guard, InScope) for guard in guards.each)
+
+
+def _find_scope(call: Call) -> Conversation | None:
+    if call.guards is not None:
+        for guard in call.guards.each:
+            if isinstance(guard, InScope):
+                return None if call.conversation else guard.scope
+    return None
+
+
+def _refuse(call: Any) -> Outcome | None:
+    """Right before the body: an equal call may have been lost while this one waited."""
+    known = CONVERSATIONS.find(call)
+    return None if known is None else _refuse_in(known, call)
+
+
+def _refuse_in(known: Conversation, call: Any) -> Outcome | None:
+    tool: Tool[..., Any] | None = getattr(call, "tool", None)
+    if tool is None or tool.effect != "mutating" or not known.lost:
+        return None
+    return _unknown(tool) if known.find(call, getattr(call, "params", None)) is not None else None
+
+
+def _unknown(tool: Tool[..., Any]) -> Outcome:
+    return Failure(OutcomeUnknown(Transient(landed="maybe"), tool.verify_with))
+
+
+def _remember(call: ValidCall, effect: OneEffect, scope: Conversation | None, *, liftable: bool) -> None:
+    tool = effect.begun_tool
+    if tool is None or tool.effect not in ("mutating", "keyed") or tool.composite:
+        return
+    if scope is None and not call.conversation:
+        return
+    known: Any = call if getattr(call, "tool", None) is tool else call.resolved(tool)
+    params = _reread(known) if hasattr(known, "params") else effect.begun_params
+    lost = Lost.of(known, params, effect.begun_key, liftable=liftable)
+    if scope is None:
+        CONVERSATIONS.add(call, lost)
+    else:
+        scope.add(lost)
+
+
+def _reread(call: ValidCall) -> dict[str, Any]:
+    """The params of a call as they were: its body may have changed the objects in them."""
+    if not call.tool.parameters.flat:
+        params: Any = call.tool.parse(call.arguments)
+        if type(params) is dict:
+            return cast("dict[str, Any]", params)
+    return call.params
+
+
+def _are_equal(one: Call, other: Call) -> bool:
+    return one.arguments is other.arguments or written_digest(one) == written_digest(other)
+
+
+def _tell_part(error: Any, tool: Tool[..., Any] | None) -> Outcome | None:
+    """The error with the advice to check first; None where it has advice of its own, or no place for it."""
+    if tool is None or tool.effect != "mutating" or not isinstance(error, _WITH_DETAILS) or error.details.suggestion:
+        return None
+    where = f"with {tool.verify_with} " if tool.verify_with else ""
+    advice = approved(f"The call may have taken effect in part: check {where}before you repeat it.")
+    return Failure(attrs.evolve(error, details=attrs.evolve(error.details, suggestion=advice)))
+
+
+_WITH_DETAILS = (ResourceNotFound, ExecutionFailed, Denied, NeedsSetup, InvalidParams)

@@ -1,0 +1,235 @@
+"""RuleSet: rules in order, of which the first that fits a call decides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from fnmatch import translate
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
+from weakref import WeakKeyDictionary
+
+import attrs
+
+from ..call import ValidCall
+from ..errors import SetupError
+from ..options import refuse
+from ..parameters import check_schema
+from ..privacy import PublicText, approved
+from ..tools.definition import Tool
+from ..tools.tool_options import Effect
+from ..tools.view import ToolView
+from .facts import make_plain_arguments
+
+# allow: the call runs. deny: it does not. approve: a person decides. dry_run: all but the body runs.
+Action: TypeAlias = Literal["allow", "deny", "approve", "dry_run"]
+_ACTIONS: tuple[Action, ...] = get_args(Action)
+_EFFECTS = frozenset(get_args(Effect))
+_WILD = re.compile(r"[*?\[]")
+_REMEMBERED = 1_024  # principals of one tool whose rules are known without another search
+
+
+class Decision(NamedTuple):
+    """The decision of a policy on one call.
+
+    Attributes:
+        action: The action to take.
+        rule: The rule that decided, as ``policy.toml:12``, or ``default``.
+        message: The words of the rule's author for the model. "": none.
+        version: The version of the policy.
+    """
+
+    action: Action
+    rule: str
+    message: PublicText
+    version: str
+
+    @property
+    def reason(self) -> str:
+        """The decision in words, for a report, a span and an approval."""
+        return f"{self.action} by {self.rule}" + (f" of policy {self.version}" if self.version else "")
+
+
+def _as_tuple(given: Any) -> Any:
+    """One text or several, as a tuple; anything else as it is, for the check that follows."""
+    return (
+        (given,)
+        if isinstance(given, str)
+        else tuple(cast("Any", given))
+        if isinstance(given, list) and given
+        else given
+    )
+
+
+def _check_texts(_rule: object, field: attrs.Attribute[Any], given: object) -> None:
+    if not isinstance(given, tuple) or not all(isinstance(each, str) and each for each in cast("Any", given)):
+        refuse("PolicyRule", field.name, "a text or an array of texts that are not empty", cast("object", given))
+
+
+@attrs.frozen
+class PolicyRule:
+    """One rule. It fits a call if all that it says fits; a rule that says nothing fits every call.
+
+    Args:
+        action: The action for a call that it fits: ``allow``, ``deny``, ``approve`` or ``dry_run``.
+        tool: Names of tools, or patterns such as ``delete_*``. Default: every tool.
+        effect: Effects of tools. Default: every effect.
+        principal: Names of principals, or patterns. Default: every caller, also one without a name.
+        arguments: A JSON Schema that the arguments fit, as the tool would get them, with the defaults of those that
+            were left out. A Decimal counts as a number. Default None: any arguments.
+        message: Words for the model, in place of the fixed text of a refusal. Default "": the fixed text.
+        place: The file and line of the rule. Default "": it was made in code.
+
+    Raises:
+        SetupError: An option has another type or value, or the schema does not compile.
+    """
+
+    action: Action
+    tool: tuple[str, ...] = attrs.field(default=(), converter=_as_tuple, validator=_check_texts)
+    effect: tuple[str, ...] = attrs.field(default=(), converter=_as_tuple, validator=_check_texts)
+    principal: tuple[str, ...] = attrs.field(default=(), converter=_as_tuple, validator=_check_texts)
+    arguments: Mapping[str, Any] | None = attrs.field(default=None, hash=False)
+    message: str = ""
+    place: str = ""
+    _fits_arguments: Callable[[Any], bool] | None = attrs.field(init=False, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.action not in _ACTIONS:
+            refuse("PolicyRule", "action", ", ".join(_ACTIONS[:-1]) + f" or {_ACTIONS[-1]}", self.action)
+        if unknown := set(self.effect) - _EFFECTS:
+            refuse("PolicyRule", "effect", "read, idempotent, keyed or mutating", min(unknown))
+        if not isinstance(cast("object", self.message), str):
+            refuse("PolicyRule", "message", "a text", self.message)
+        object.__setattr__(self, "_fits_arguments", _compile_arguments(self.arguments))
+
+    def fits_tool(self, tool: Tool[..., Any]) -> bool:
+        """Whether tool and effect fit; the rest is asked for each call."""
+        return (not self.effect or tool.effect in self.effect) and (not self.tool or _matches(self.tool, tool.name))
+
+    def fits_principal(self, principal: str) -> bool:
+        """Whether the principal fits."""
+        return not self.principal or _matches(self.principal, principal)
+
+    def fits_arguments(self, arguments: Any) -> bool:
+        """Whether arguments, as plain JSON values, fit."""
+        return self._fits_arguments is None or self._fits_arguments(arguments)
+
+
+@attrs.define(eq=False)
+class RuleSet:
+    """Rules in order: the first that fits a call decides, else the default does.
+
+    Args:
+        rules: The rules, the most important first.
+        default: The action for a call that no rule fits. Default ``allow``.
+        version: The version of the rules, which stands in every decision. Default "": none.
+
+    Raises:
+        SetupError: An option has another type or value.
+    """
+
+    rules: tuple[PolicyRule, ...] = ()
+    default: Action = "allow"
+    version: str = ""
+    _by_tool: WeakKeyDictionary[Tool[..., Any], tuple[tuple[int, PolicyRule], ...]] = attrs.field(
+        init=False, repr=False, factory=WeakKeyDictionary[Any, Any]
+    )
+    _by_caller: WeakKeyDictionary[Tool[..., Any], dict[str, tuple[tuple[int, PolicyRule], ...]]] = attrs.field(
+        init=False, repr=False, factory=WeakKeyDictionary[Any, Any]
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if self.default not in _ACTIONS:
+            refuse("policy", "default", ", ".join(_ACTIONS[:-1]) + f" or {_ACTIONS[-1]}", self.default)
+
+    @property
+    def actions(self) -> frozenset[Action]:
+        """The actions that it can decide for."""
+        return frozenset((self.default, *(rule.action for rule in self.rules)))
+
+    def decide(self, call: ValidCall) -> Decision:
+        """The decision on a call."""
+        arguments: Any = None
+        for number, rule in self._list_rules(call.tool, call.principal):
+            if rule.arguments is not None:
+                if arguments is None:
+                    arguments = make_plain_arguments(call)
+                if not rule.fits_arguments(arguments):
+                    continue
+            return Decision(rule.action, _name(number, rule), approved(rule.message), self.version)
+        return Decision(self.default, "default", approved(""), self.version)
+
+    def needs_approval(self, call: ValidCall) -> str | bool:
+        """The reason why a person has to decide on a call; False: none has to. For ``needs=`` of `Approve`."""
+        decision = self.decide(call)
+        return decision.reason if decision.action == "approve" else False
+
+    def list_for(self, tool: Tool[..., Any]) -> list[tuple[str, PolicyRule]]:
+        """The rules that can decide on calls of a tool, in order, with their names."""
+        return [(_name(number, rule), rule) for number, rule in self._rules_of(tool)]
+
+    def check_tools(self, tools: ToolView) -> None:
+        """Check that each tool that a rule names without a pattern is there.
+
+        Raises:
+            SetupError: A rule names a tool that is not there. An empty registry is not checked.
+        """
+        known = set(tools.tools)
+        for number, rule in enumerate(self.rules if known else ()):
+            for name in rule.tool:
+                if name not in known and _WILD.search(name) is None:
+                    from difflib import get_close_matches  # only here
+
+                    near = get_close_matches(name, known, 1)
+                    hint = f"; did you mean {near[0]!r}?" if near else ""
+                    raise SetupError(f"{_name(number, rule)}: the rule names {name!r}, and there is no such tool{hint}")
+
+    def _rules_of(self, tool: Tool[..., Any]) -> tuple[tuple[int, PolicyRule], ...]:
+        """The rules that fit a tool, up to the first that fits every call of it."""
+        found = self._by_tool.get(tool)
+        if found is None:
+            kept: list[tuple[int, PolicyRule]] = []
+            for number, rule in enumerate(self.rules):
+                if rule.fits_tool(tool):
+                    kept.append((number, rule))
+                    if not rule.principal and rule.arguments is None:
+                        break
+            found = self._by_tool[tool] = tuple(kept)
+        return found
+
+    def _list_rules(self, tool: Tool[..., Any], principal: str) -> tuple[tuple[int, PolicyRule], ...]:
+        """The same for one principal. They are remembered: a thousand patterns are a thousand searches."""
+        by_caller = self._by_caller.get(tool)
+        if by_caller is None:
+            by_caller = self._by_caller[tool] = {}
+        found = by_caller.get(principal)
+        if found is None:
+            found = tuple(each for each in self._rules_of(tool) if each[1].fits_principal(principal))
+            if len(by_caller) >= _REMEMBERED:
+                by_caller.clear()
+            by_caller[principal] = found
+        return found
+
+
+def _name(number: int, rule: PolicyRule) -> str:
+    return rule.place or f"rule {number + 1}"
+
+
+def _matches(patterns: tuple[str, ...], text: str) -> bool:
+    """Whether a text fits one of some patterns. Large and small letters are different letters."""
+    return any(each == text or (_WILD.search(each) and re.match(translate(each), text)) for each in patterns)
+
+
+def _compile_arguments(schema: object) -> Callable[[Any], bool] | None:
+    if schema is None:
+        return None
+    if not isinstance(schema, Mapping):
+        refuse("PolicyRule", "arguments", "a JSON Schema, which is a table", schema)
+    import jsonschema_rs
+
+    from ..parameters.jsonschema_errors import PATTERNS
+
+    check_schema(cast("object", schema), "arguments")
+    try:
+        return jsonschema_rs.validator_for(dict(cast("Any", schema)), offline=True, pattern_options=PATTERNS).is_valid
+    except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as exc:
+        raise SetupError(f"PolicyRule: `arguments` must be a JSON Schema: {str(exc).splitlines()[0]}") from exc

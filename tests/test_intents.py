@@ -1,0 +1,516 @@
+"""What a conversation remembers of calls that may have taken effect, in one process and without a store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import anyio
+import anyio.to_thread
+import pytest
+from pydantic import BaseModel
+
+from toolcall_pipeline import (
+    Call,
+    Failure,
+    OutcomeUnknown,
+    Pipeline,
+    Success,
+    ToolContext,
+    ToolFailed,
+    ToolRegistry,
+    Transient,
+    builtin,
+    gather,
+)
+from toolcall_pipeline.dialogue import Answered, Hints, run_turn
+from toolcall_pipeline.identity import CONVERSATIONS, Conversations, Lost
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.testing import FakeClock
+
+
+class Conflict(Exception):
+    """As a client raises it for a status 409."""
+
+    status_code = 409
+
+
+class Refused(Exception):
+    """An exception whose class says that nothing happened."""
+
+    status_code = 404
+    landed = False
+
+
+class Order(BaseModel):
+    items: list[int]
+
+
+UNDECIDED: list[Exception] = [FileNotFoundError(), PermissionError(), Conflict(), ValueError(), KeyError("x")]
+LOST: list[Exception] = [ConnectionError(), TimeoutError()]
+
+
+class Desk:
+    """A desk with some tools, and what they did."""
+
+    def __init__(self) -> None:
+        self.done: list[Any] = []
+        self.keys: list[str] = []
+        self.answer: Any = None
+        self.verdict: object = None
+        self.asked: list[tuple[Any, str]] = []
+        tools = ToolRegistry()
+
+        def verify(call: Any, key: str) -> object:
+            self.asked.append((call.params, key))
+            return self.verdict
+
+        @tools.tool(verify_with="look")
+        async def charge(amount: int | str, to: str = "Ann") -> Any:
+            return self._answer(("charge", amount, to))
+
+        @tools.tool(verify=verify)
+        async def wire(amount: int) -> Any:
+            return self._answer(("wire", amount))
+
+        @tools.tool(effect="keyed", context=True)
+        async def pay(context: ToolContext, amount: int) -> Any:
+            self.keys.append(context.idempotency_key)
+            return self._answer(("pay", amount))
+
+        @tools.tool(effect="idempotent")
+        async def store(amount: int) -> Any:
+            return self._answer(("store", amount))
+
+        @tools.tool
+        async def create() -> str:
+            return "created"
+
+        @tools.tool(effect="read")
+        async def look() -> str:
+            return "seen"
+
+        @tools.tool(errors={LookupError: ToolFailed("no such issue", kind="not_found", landed=False)})
+        async def comment(issue: int) -> Any:
+            return self._answer(("comment", issue))
+
+        self.pipeline: Pipeline = standard(tools, attempts=1)
+        builtin.install(tools, self.pipeline)
+
+    def _answer(self, did: tuple[Any, ...]) -> Any:
+        self.done.append(did)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return "ok" if self.answer is None else self.answer
+
+    async def ask(self, name: str, conversation: str = "thread", **arguments: object) -> Any:
+        """The kind of the answer: "ok", or that of its error."""
+        outcome = await self.pipeline.call(name, arguments, conversation=conversation)
+        return "ok" if type(outcome) is Success else outcome.failure().kind
+
+
+async def run_script(script: str) -> tuple[list[str], int]:
+    """Run a conversation: ``tool:answer`` in each word; returns the kinds and how many bodies of payments ran."""
+    desk = Desk()
+    kinds: list[str] = []
+    answers = {
+        "404": FileNotFoundError(),
+        "lost": ConnectionError(),
+        "bug": ValueError(),
+        "told": ToolFailed("no"),
+        "no": Refused(),
+        "miss": LookupError(),
+        "ok": None,
+    }
+    for word in script.split():
+        name, _, answer = word.partition(":")
+        desk.answer = answers[answer or "ok"]
+        arguments: dict[str, Any] = {} if name in ("create", "look") else {"amount": 7}
+        if name == "comment":
+            arguments = {"issue": 7}
+        if name.endswith("2"):
+            name, arguments = name[:-1], {"amount": 8}
+        kinds.append(await desk.ask(name, **arguments))
+    return kinds, len(desk.done)
+
+
+CONVERSATIONS_OF_A_DAY: dict[str, tuple[str, str, int]] = {
+    "two equal payments": ("charge charge", "ok ok", 2),
+    "a payment after one that the tool refused": ("charge:told charge", "execution ok", 2),
+    "a payment after one whose class says that nothing happened": ("charge:no charge", "not_found ok", 2),
+    "a payment after a 404": ("charge:404 charge", "not_found outcome_unknown", 1),
+    "three times after a 404": ("charge:404 charge charge", "not_found outcome_unknown outcome_unknown", 1),
+    "a payment after a bug": ("charge:bug charge", "internal outcome_unknown", 1),
+    "a payment after a lost connection": ("charge:lost charge", "outcome_unknown outcome_unknown", 1),
+    "another amount after a lost one": ("charge:lost charge2", "outcome_unknown ok", 2),
+    "what was missing is made first": ("charge:404 create charge", "not_found ok ok", 2),
+    "a read in between lifts nothing": ("charge:404 look charge", "not_found ok outcome_unknown", 1),
+    "the tool itself lifts nothing": ("charge:404 charge2 charge", "not_found ok outcome_unknown", 2),
+    "nothing lifts a lost connection": ("charge:lost create charge", "outcome_unknown ok outcome_unknown", 1),
+    "a failure of another tool lifts nothing": (
+        "charge:404 comment:told charge",
+        "not_found execution outcome_unknown",
+        2,
+    ),
+    "missing again after it was lifted": (
+        "charge:404 create charge:404 charge",
+        "not_found ok not_found outcome_unknown",
+        2,
+    ),
+    "errors= says that nothing happened": ("comment:miss comment", "not_found ok", 2),
+    "a keyed payment after a lost one": ("pay:lost pay", "transient ok", 2),
+    "a keyed payment after a lost one and its answer": ("pay:lost pay pay", "transient ok ok", 3),
+    "a keyed payment after a 404": ("pay:404 pay", "not_found ok", 2),
+    "to set a value again": ("store:lost store", "transient ok", 2),
+    "two different payments": ("charge charge2", "ok ok", 2),
+    "another tool after a lost call": ("charge:lost wire", "outcome_unknown ok", 2),
+}
+
+
+@pytest.mark.parametrize(("script", "kinds", "ran"), CONVERSATIONS_OF_A_DAY.values(), ids=CONVERSATIONS_OF_A_DAY)
+async def test_what_runs_in_a_conversation(script: str, kinds: str, ran: int) -> None:
+    """Honest work runs, and nothing runs again that may have taken effect."""
+    assert await run_script(script) == (kinds.split(), ran)
+
+
+@pytest.mark.parametrize("raised", [*UNDECIDED, *LOST], ids=lambda each: type(each).__name__)
+async def test_a_body_that_half_happened_is_not_begun_again(raised: Exception) -> None:
+    """Whatever an exception of a mutating tool says, an equal call of the conversation is refused."""
+    desk = Desk()
+    desk.answer = raised
+    first = await desk.ask("charge", amount=7)
+    again = [await desk.ask("charge", amount=7) for _ in range(3)]
+    assert first != "ok"
+    assert (again, len(desk.done)) == (["outcome_unknown"] * 3, 1)
+
+
+SPELLINGS: dict[str, tuple[object, object]] = {
+    "a number as text": ({"amount": 7}, {"amount": "7"}),
+    "text as a number": ({"amount": "7"}, '{"amount": 7}'),
+    "a default": ({"amount": 7}, {"amount": 7, "to": "Ann"}),
+    "a trailing blank": ({"amount": 7, "to": "Bob"}, {"amount": 7, "to": "Bob "}),
+    "another normal form": ({"amount": 7, "to": "Andr\u00e9"}, {"amount": 7, "to": "Andre\u0301"}),
+    "JSON with blanks": ('{"amount":7}', '{ "amount" : 7 }'),
+}
+
+
+@pytest.mark.parametrize(("first", "again"), SPELLINGS.values(), ids=SPELLINGS)
+async def test_one_reading_is_one_intent(first: Any, again: Any) -> None:
+    """A call that is written otherwise and reads the same is the same."""
+    desk = Desk()
+    desk.answer = FileNotFoundError()
+    await desk.pipeline.call("charge", first, conversation="c")
+    outcome = await desk.pipeline.call("charge", again, conversation="c")
+    error = outcome.failure()
+    assert isinstance(error, OutcomeUnknown)
+    assert (error.verify_with, len(desk.done)) == ("look", 1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"conversation": "a"}, {"conversation": "b"}),
+        ({"conversation": "a", "principal": "x"}, {"conversation": "a", "principal": "y"}),
+        ({"conversation": "ab", "principal": "c"}, {"conversation": "a", "principal": "bc"}),
+        ({}, {}),
+    ],
+)
+async def test_each_conversation_is_its_own(one: Any, other: Any) -> None:
+    """What one conversation lost says nothing of another, and without a conversation nothing is remembered."""
+    desk = Desk()
+    desk.answer = FileNotFoundError()
+    for who in (one, other):
+        await desk.pipeline.call("charge", {"amount": 7}, **who)
+    assert len(desk.done) == 2
+
+
+@pytest.mark.parametrize("raised", [ConnectionError(), FileNotFoundError()], ids=["lost", "404"])
+async def test_a_keyed_call_keeps_the_key_of_the_lost_one(raised: Exception) -> None:
+    """A repetition has the key of the lost call; once that has answered, the next wish has a key of its own."""
+    desk = Desk()
+    desk.answer = raised
+    await desk.ask("pay", amount=7)
+    await desk.ask("pay", amount=7)
+    await desk.ask("pay", amount=8)
+    desk.answer = None
+    await desk.ask("pay", amount=7)
+    await desk.ask("pay", amount=7)
+    first, second, other, third, fourth = desk.keys
+    assert first == second == third
+    assert len({first, other, fourth}) == 3
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kind", "ran"),
+    [
+        (Success("paid"), "ok", 1),
+        (True, "ok", 1),
+        (False, "ok", 2),
+        (None, "outcome_unknown", 1),
+        ("nonsense", "outcome_unknown", 1),
+    ],
+    ids=str,
+)
+async def test_verify_decides(verdict: object, kind: str, ran: int) -> None:
+    """``verify=`` of the tool is asked about the lost call: by its answer the call is answered, runs, or is refused."""
+    desk = Desk()
+    desk.answer = ConnectionError()
+    assert await desk.ask("wire", amount=7) == "outcome_unknown"
+    desk.answer, desk.verdict = None, verdict
+    assert await desk.ask("wire", amount=7) == kind
+    assert (len(desk.done), desk.asked) == (ran, [({"amount": 7}, "")])
+
+
+async def test_a_cancelled_body_is_lost() -> None:
+    """A body that was cancelled may have taken effect."""
+    tools, begun = ToolRegistry(), list[int]()
+    started = anyio.Event()
+
+    @tools.tool
+    async def hang(n: int) -> None:
+        begun.append(n)
+        started.set()
+        await anyio.sleep_forever()
+
+    pipeline = standard(tools)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lambda: pipeline.call("hang", {"n": 1}, conversation="c"))
+        await started.wait()
+        tasks.cancel_scope.cancel()
+    again = await pipeline.call("hang", {"n": 1}, conversation="c")
+    assert isinstance(again.failure(), OutcomeUnknown)
+    assert begun == [1]
+
+
+async def test_params_that_the_body_changed() -> None:
+    """An intent is known by the params that came, also where the body has changed the objects in them."""
+    tools, ran = ToolRegistry(), list[int]()
+
+    @tools.tool
+    async def place(order: Order) -> None:
+        ran.append(1)
+        order.items.append(5)
+        raise FileNotFoundError
+
+    pipeline = standard(tools)
+    outcomes = [
+        await pipeline.call("place", each, conversation="c")
+        for each in ({"order": {"items": [1]}}, '{"order": {"items": ["1"]}}')
+    ]
+    assert [outcome.failure().kind for outcome in outcomes] == ["not_found", "outcome_unknown"]
+    assert ran == [1]
+
+
+async def test_it_is_forgotten_after_an_hour() -> None:
+    """What nobody decided within an hour is forgotten."""
+    desk = Desk()
+    desk.answer = FileNotFoundError()
+    with FakeClock() as clock:
+        await desk.ask("charge", amount=7)
+        clock.advance(3599)
+        await desk.ask("charge", amount=7)
+        assert len(desk.done) == 1
+        clock.advance(2)
+        await desk.ask("charge", amount=7)
+    assert len(desk.done) == 2
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    """The conversations that lost a call longest ago are forgotten first, and one alone keeps its newest calls."""
+    tools = ToolRegistry()
+
+    @tools.tool
+    async def act(n: int) -> None: ...
+
+    kept = Conversations(max_bytes=7_500)
+    calls = [Call("act", {"n": n}, conversation=f"c{n % 40}").resolved(act).validated({"n": n}) for n in range(200)]
+    for call in calls:
+        kept.add(call, Lost.of(call, call.params, "", liftable=True))
+    assert len(kept) <= 10
+    assert kept.find(calls[0]) is None
+    found = kept.find(calls[-1])
+    assert found is not None
+    assert found.find(calls[-1], calls[-1].params) is not None
+    for n in range(100):
+        one = attrs_evolve(calls[0], conversation="one", params={"n": n})
+        kept.add(one, Lost.of(one, one.params, "", liftable=True))
+    alone = kept.find(attrs_evolve(calls[0], conversation="one"))
+    assert alone is not None
+    assert 0 < len(alone.lost) <= 11
+
+
+def attrs_evolve(call: Any, **changes: object) -> Any:
+    """``attrs.evolve``, for a call of any phase."""
+    import attrs
+
+    return attrs.evolve(call, **changes)
+
+
+# One delivery
+
+
+async def test_one_id_in_one_reply_is_one_call() -> None:
+    """A call that comes twice in a reply with its id runs once; equal calls with two ids, or with none, run twice."""
+    desk = Desk()
+    twice = [Call("charge", {"amount": 7}, "a"), Call("charge", '{"amount": 7}', "a")]
+    assert await gather(desk.pipeline, twice) == [Success("ok")] * 2
+    assert len(desk.done) == 1
+    others = [Call("charge", {"amount": 7}, "b"), Call("charge", {"amount": 7}, "c"), Call("charge", {"amount": 7})]
+    await gather(desk.pipeline, [*others, Call("charge", {"amount": 7}), Call("charge", {"amount": 8}, "c")])
+    assert len(desk.done) == 6
+
+
+@pytest.mark.parametrize("answer", [None, ToolFailed("no"), FileNotFoundError(), ConnectionError()], ids=repr)
+async def test_one_id_in_a_turn(answer: Any) -> None:
+    """In a turn as well, in the first reply and in a later one: both places have one answer."""
+    desk = Desk()
+    desk.answer = answer
+    replies = [[Call("charge", {"amount": 8}, "b"), Call("charge", {"amount": 8}, "b")]]
+
+    async def model(answered: Sequence[Answered], guidance: str, hints: Hints) -> Sequence[Call]:
+        assert len(answered) == 3
+        return replies.pop(0) if replies else []
+
+    first = [Call("charge", {"amount": 7}, "a"), Call("charge", {"amount": 7}, "a"), Call("charge", {"to": 5}, "x")]
+    turn = await run_turn(model, first, desk.pipeline, attempts=2)
+    assert [each[1] for each in desk.done] == [7, 8]
+    assert len(turn.answered) == 3
+    assert turn.outcomes[0] is turn.outcomes[1]
+    assert len(turn.untold) == 2
+    assert turn.untold[0].outcome is turn.untold[1].outcome
+
+
+async def test_a_turn_begins_no_half_done_body_again() -> None:
+    """Without a conversation a turn remembers for itself: the model is told that it may have happened."""
+    desk = Desk()
+    desk.answer = FileNotFoundError()
+
+    async def model(answered: Sequence[Answered], guidance: str, hints: Hints) -> Sequence[Call]:
+        return [Call("charge", {"amount": "7"}, "b")]
+
+    turn = await run_turn(model, [Call("charge", {"amount": 7}, "a")], desk.pipeline)
+    assert len(desk.done) == 1
+    assert isinstance(turn.outcomes[0].failure(), OutcomeUnknown)
+
+
+async def test_a_turn_keeps_the_key() -> None:
+    """A keyed call that was lost and is sent again in the turn has the key that it had."""
+    desk = Desk()
+    desk.answer = ConnectionError()
+    bad = Call("charge", {"to": 5}, "x")
+
+    async def model(answered: Sequence[Answered], guidance: str, hints: Hints) -> Sequence[Call]:
+        return [Call("pay", {"amount": "7"}, "b"), bad]
+
+    await run_turn(model, [Call("pay", {"amount": 7}, "a"), bad], desk.pipeline, attempts=2)
+    assert len(desk.keys) == 2
+    assert len(set(desk.keys)) == 1
+
+
+async def test_what_a_batch_calls_belongs_to_the_conversation() -> None:
+    """A lost call in a batch is not begun again, in another batch either; the batch itself is no effect."""
+    desk = Desk()
+    desk.answer = FileNotFoundError()
+    batch = {"calls": [{"tool": "charge", "args": {"amount": 7}}]}
+    for _ in range(2):
+        await desk.pipeline.call("batch", batch, conversation="thread")
+    assert await desk.ask("charge", amount=7) == "outcome_unknown"
+    assert len(desk.done) == 1
+
+
+async def test_a_twin_waits_in_another_thread() -> None:
+    """The same delivery in two event loops at once runs once, and both callers get its answer."""
+    tools, begun, go = ToolRegistry(), list[int](), threading.Event()
+    first_began = threading.Event()
+
+    @tools.tool
+    def send(n: int) -> int:
+        begun.append(n)
+        first_began.set()
+        assert go.wait(60)
+        return len(begun)
+
+    pipeline = standard(tools)
+    outcomes: list[Any] = []
+
+    def call() -> None:
+        outcomes.append(anyio.run(lambda: pipeline.call("send", {"n": 7}, id="a", conversation="c")))
+
+    threads = [threading.Thread(target=call) for _ in range(3)]
+    threads[0].start()
+    assert await anyio.to_thread.run_sync(first_began.wait, 60)
+    for thread in threads[1:]:
+        thread.start()
+    await wait_for(lambda: len(waiting_for(pipeline)) == 2)
+    go.set()
+    for thread in threads:
+        await anyio.to_thread.run_sync(thread.join, 60)
+    assert outcomes == [Success(1)] * 3
+    assert begun == [7]
+
+
+def waiting_for(pipeline: Pipeline) -> list[Any]:
+    """Those who wait for a twin."""
+    runner: Any = cast("Any", pipeline)._runner
+    return [each for flight in list(runner._flights.values()) for each in flight.waiting]
+
+
+async def wait_for(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so, in another thread."""
+    with anyio.fail_after(60):
+        while not is_so():  # noqa: ASYNC110  # a thread has no event for it
+            await anyio.sleep(0.001)
+
+
+async def test_a_twin_runs_if_the_first_did_not_begin() -> None:
+    """If the first of two twins is cancelled before its body, the second runs."""
+    desk = Desk()
+    entered, scope = anyio.Event(), anyio.CancelScope()
+    held: list[bool] = []
+
+    async def hold(call: Call, call_next: Any) -> Any:
+        if not held:
+            held.append(True)
+            entered.set()
+            await anyio.sleep_forever()
+        return await call_next(call)
+
+    pipeline = desk.pipeline.after("validate", hold)
+    outcomes: list[Any] = []
+
+    async def first() -> None:
+        with scope:
+            await pipeline.call("charge", {"amount": 7}, id="a", conversation="c")
+
+    async def second() -> None:
+        outcomes.append(await pipeline.call("charge", {"amount": 7}, id="a", conversation="c"))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(first)
+        await entered.wait()
+        tasks.start_soon(second)
+        await wait_for(lambda: len(waiting_for(pipeline)) == 1)
+        scope.cancel()
+    assert outcomes[0] == Success("ok") or isinstance(outcomes[0].failure(), OutcomeUnknown)
+
+
+async def test_a_replayed_answer_is_marked() -> None:
+    """The report says that no body ran for the call."""
+    desk = Desk()
+    desk.answer = ConnectionError()
+    await desk.ask("wire", amount=7)
+    desk.verdict = Success("paid")
+    report = await desk.pipeline.report(Call("wire", {"amount": 7}, conversation="thread"))
+    assert (report.outcome, report.replayed, report.attempts) == (Success("paid"), True, ())
+
+
+def test_nothing_is_kept_of_known_ends() -> None:
+    """Successes and failures that say what happened leave nothing in memory."""
+    desk = Desk()
+    before = len(CONVERSATIONS)
+    for answer in (None, ToolFailed("no"), Refused(), Failure(Transient(landed="no"))):
+        desk.answer = answer
+        anyio.run(lambda: desk.ask("charge", "known", amount=7))
+    assert len(CONVERSATIONS) == before
+    assert len(desk.done) == 4

@@ -1,0 +1,238 @@
+"""Policies: rules as data decide whether a call runs, and each mistake in their file is reported with its line."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from toolcall_pipeline import Call, Secret, SetupError, Success, ToolRegistry, render
+from toolcall_pipeline.middlewares import Policy, standard
+from toolcall_pipeline.policies import PolicyRule, RuleSet, read_rules
+
+
+class Item(BaseModel):
+    price: Decimal
+
+
+@pytest.fixture
+def ran() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+def tools(ran: list[Any]) -> ToolRegistry:
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    async def look(at: str) -> str:
+        ran.append(("look", at))
+        return at
+
+    @tools.tool
+    async def pay(
+        to: str,
+        amount: Decimal = Decimal(5),
+        on: date | None = None,
+        note: Annotated[str, Field(max_length=9)] = "none",
+        pin: Annotated[str, Secret] = "0000",
+    ) -> str:
+        ran.append(("pay", to, amount))
+        return f"paid {amount}"
+
+    @tools.tool(effect="idempotent")
+    async def order(item: Item, count: int = 1) -> str:
+        ran.append(("order", item, count))
+        return "ordered"
+
+    return tools
+
+
+LARGE = {"properties": {"amount": {"minimum": 100}}}
+
+
+@pytest.mark.parametrize(
+    ("rules", "default", "name", "arguments", "principal", "kind"),
+    [
+        pytest.param([], "allow", "pay", {"to": "x"}, "", None, id="no rule"),
+        pytest.param([], "deny", "pay", {"to": "x"}, "", "permission", id="no rule, and the default denies"),
+        pytest.param([PolicyRule("deny")], "allow", "look", {"at": "x"}, "", "permission", id="a rule for everything"),
+        pytest.param([PolicyRule("deny", "pay")], "allow", "pay", {"to": "x"}, "", "permission", id="a name"),
+        pytest.param([PolicyRule("deny", "p*")], "allow", "pay", {"to": "x"}, "", "permission", id="a pattern"),
+        pytest.param([PolicyRule("deny", ("x*", "pa?"))], "allow", "pay", {"to": "x"}, "", "permission", id="patterns"),
+        pytest.param([PolicyRule("deny", "PA*")], "allow", "pay", {"to": "x"}, "", None, id="another name"),
+        pytest.param([PolicyRule("deny", effect="mutating")], "allow", "pay", {"to": "x"}, "", "permission", id="fx"),
+        pytest.param([PolicyRule("deny", effect="read")], "allow", "pay", {"to": "x"}, "", None, id="another effect"),
+        pytest.param(
+            [PolicyRule("allow", effect=("read", "idempotent"))], "deny", "look", {"at": "x"}, "", None, id="effects"
+        ),
+        pytest.param([PolicyRule("deny", principal="t-*")], "allow", "pay", {"to": "x"}, "t-1", "permission", id="who"),
+        pytest.param([PolicyRule("deny", principal="t-*")], "allow", "pay", {"to": "x"}, "u", None, id="other"),
+        pytest.param([PolicyRule("allow", principal="t")], "deny", "pay", {"to": "x"}, "", "permission", id="nameless"),
+        pytest.param(
+            [PolicyRule("deny", "pay", arguments=LARGE)], "allow", "pay", {"to": "x", "amount": 100}, "", "permission",
+            id="a number",
+        ),
+        pytest.param(
+            [PolicyRule("deny", "pay", arguments=LARGE)], "allow", "pay", {"to": "x", "amount": "100.5"}, "",
+            "permission", id="a number that came as text",
+        ),
+        pytest.param(
+            [PolicyRule("deny", "pay", arguments=LARGE)], "allow", "pay", {"to": "x"}, "", None, id="less by default"
+        ),
+        pytest.param(
+            [PolicyRule("allow", "pay", arguments={"properties": {"amount": {"maximum": 10}}}), PolicyRule("deny")],
+            "allow", "pay", {"to": "x"}, "", None, id="the default counts",
+        ),
+        pytest.param(
+            [PolicyRule("deny", arguments={"properties": {"note": {"const": "none"}}, "required": ["note"]})],
+            "allow", "pay", {"to": "x"}, "", "permission", id="the default of a Field counts",
+        ),
+        pytest.param(
+            [PolicyRule("deny", arguments={"properties": {"on": {"pattern": "^2026"}}, "required": ["on"]})],
+            "allow", "pay", {"to": "x", "on": "2026-01-02"}, "", "permission", id="a date as text",
+        ),
+        pytest.param(
+            [PolicyRule("deny", arguments={"properties": {"item": {"properties": {"price": {"minimum": 9}}}}})],
+            "allow", "order", {"item": {"price": "10"}}, "", "permission", id="inside of a model",
+        ),
+        pytest.param(
+            [PolicyRule("allow", "pay", arguments=LARGE), PolicyRule("deny", "pay")],
+            "allow", "pay", {"to": "x", "amount": 100}, "", None, id="the first that fits",
+        ),
+        pytest.param([PolicyRule("dry_run")], "allow", "pay", {"to": "x"}, "", "not_executed", id="a plan"),
+        pytest.param([], "dry_run", "pay", {"to": "x"}, "", "not_executed", id="a plan by default"),
+        pytest.param([PolicyRule("deny")], "allow", "pay", {}, "", "validation", id="not valid, so no rule is asked"),
+    ],
+)  # fmt: skip
+async def test_the_first_rule_that_fits_decides(
+    rules: list[PolicyRule], default: Any, name: str, arguments: dict[str, Any], principal: str, kind: str | None,
+    tools: ToolRegistry, ran: list[Any],
+) -> None:  # fmt: skip
+    """Tool, effect, principal and validated arguments decide; a call that is not allowed does not run."""
+    pipeline = standard(tools, policy=RuleSet(tuple(rules), default))
+    outcome = await pipeline.call(name, arguments, principal=principal)
+    assert (None if isinstance(outcome, Success) else outcome.failure().kind, len(ran)) == (kind, int(kind is None))
+
+
+async def test_what_the_model_reads(tools: ToolRegistry) -> None:
+    """A denial has the rule's message, else the fixed text; a plan has the arguments, without a secret."""
+    rules = RuleSet((
+        PolicyRule("deny", "look"),
+        PolicyRule("deny", "order", message="Order by phone."),
+        PolicyRule("dry_run", "pay"),
+    ))  # fmt: skip
+    pipeline = standard(tools, policy=rules)
+    assert render(await pipeline.call("look", {"at": "x"})) == "Error: Permission denied."
+    assert render(await pipeline.call("order", {"item": {"price": 1}})) == "Error: Order by phone."
+    text = render(await pipeline.call("pay", {"to": "Bob", "amount": "7", "pin": "1234"}))
+    assert text.startswith("Error: Not executed: only a plan was asked for; pay would run with {")
+    assert '"amount": 7' in text
+    assert "1234" not in text
+
+
+async def test_the_report_names_rule_and_version(tools: ToolRegistry, tmp_path: Path) -> None:
+    """The row of the stage says which rule decided, by which version of the file; another text has another version."""
+    file = tmp_path / "policy.toml"
+    file.write_text("default = 'deny'\n\n[[rules]]\ntool = 'pay'\naction = 'allow'\n")
+    rules = read_rules(file)
+    report = await standard(tools, policy=file).report(Call("pay", {"to": "x"}))
+    (row,) = (stage for stage in report.stages if stage.name == "policy")
+    assert row.note == f"allow by policy.toml:3 of policy {rules.version}"
+    report = await standard(tools, policy=rules).report(Call("look", {"at": "x"}))
+    assert [stage.note for stage in report.stages if stage.name == "policy"] == [
+        f"deny by default of policy {rules.version}"
+    ]
+    file.write_text(file.read_text() + "# changed\n")
+    assert read_rules(file).version != rules.version
+
+
+WRONG = [
+    ("default = 'maybe'\n", ":1: `default` must be allow, deny, approve or dry_run, not 'maybe'"),
+    ("default = 1\n", ":1: `default` must be"),
+    ("default = ['deny']\n", ":1: `default` must be"),
+    ("defualt = 'deny'\n", ":1: unknown option `defualt`; known: default, rules"),
+    ("rules = 5\n", ":1: `rules` must be an array of tables, not 5"),
+    ("rules = 'deny'\n", ":1: `rules` must be an array of tables"),
+    ("rules = [1]\n", ":1: `rules.0` must be a table, not 1"),
+    ("[rules]\naction = 'deny'\n", ":1: `rules` must be an array of tables"),
+    ("[[rules]]\n", ":1: the rule has no `action`"),
+    ("[[rules]]\ntool = 'x'\n", ":1: the rule has no `action`"),
+    ("\n\n[[rules]]\naction = 'deny'\n\n[[rules]]\ntool = 'x'\n", ":6: the rule has no `action`"),
+    ("[[rules]]\naction = 'block'\n", ":2: `action` must be allow, deny, approve or dry_run, not 'block'"),
+    ("[[rules]]\naction = 'Deny'\n", ":2: `action` must be"),
+    ("[[rules]]\naction = ''\n", ":2: `action` must be"),
+    ("[[rules]]\naction = true\n", ":2: `action` must be"),
+    ("[[rules]]\naction = ['deny']\n", ":2: `action` must be"),
+    ("[[rules]]\naction = 'deny'\ntools = 'x'\n", ":3: unknown option `tools`; known: tool, effect, principal"),
+    ("[[rules]]\naction = 'deny'\nplace = 'x'\n", ":3: unknown option `place`"),
+    ("[[rules]]\naction = 'deny'\n_fits_arguments = 1\n", ":3: unknown option `_fits_arguments`"),
+    ("[[rules]]\naction = 'deny'\ntool = ''\n", ":3: `tool` must be a text or an array of texts that are not empty"),
+    ("[[rules]]\naction = 'deny'\ntool = ['a', '']\n", ":3: `tool` must be"),
+    ("[[rules]]\naction = 'deny'\ntool = []\n", ":3: `tool` must be"),
+    ("[[rules]]\naction = 'deny'\ntool = 5\n", ":3: `tool` must be"),
+    ("[[rules]]\naction = 'deny'\ntool = [5]\n", ":3: `tool` must be"),
+    ("[[rules]]\naction = 'deny'\ntool = {a = 1}\n", ":3: `tool` must be"),
+    ("[[rules]]\naction = 'deny'\neffect = 'write'\n", ":3: `effect` must be read, idempotent, keyed or mutating"),
+    ("[[rules]]\naction = 'deny'\neffect = ['read', 'x']\n", ":3: `effect` must be"),
+    ("[[rules]]\naction = 'deny'\neffect = 1\n", ":3: `effect` must be"),
+    ("[[rules]]\naction = 'deny'\nprincipal = 1\n", ":3: `principal` must be"),
+    ("[[rules]]\naction = 'deny'\nprincipal = ['']\n", ":3: `principal` must be"),
+    ("[[rules]]\naction = 'deny'\nmessage = 1\n", ":3: `message` must be a text, not 1"),
+    ("[[rules]]\naction = 'deny'\narguments = 'x'\n", ":3: `arguments` must be a JSON Schema, which is a table"),
+    ("[[rules]]\naction = 'deny'\narguments = [1]\n", ":3: `arguments` must be a JSON Schema"),
+    ("[[rules]]\naction = 'deny'\narguments = {type = 'number '}\n", ":3: `arguments` must be a JSON Schema: "),
+    ("[[rules]]\naction = 'deny'\narguments = {minimum = 'x'}\n", ":3: `arguments` must be a JSON Schema: "),
+    ("[[rules]]\naction = 'deny'\n[rules.arguments]\nproperties = 5\n", ":3: `arguments` must be a JSON Schema: "),
+    ("[[rules]]\naction = 'deny'\narguments = {pattern = '('}\n", ":3: `arguments` must be a JSON Schema: "),
+    ("[[rules]]\naction = 'deny'\narguments = {'$ref' = 'http://x/y'}\n", ":3: `arguments` must be a JSON Schema: "),
+    ("[[rules]]\naction = 'deny'\n[[rules]]\naction = 'no'\n", ":4: `action` must be"),
+    ("[[rules]]\naction = 'deny'\naction = 'deny'\n", ":3: Cannot overwrite a value"),
+    ("[[rules]\naction = 'deny'\n", ":1: Expected"),
+    ("[[rules]]\naction = deny\n", ":2: Invalid value"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), WRONG)
+def test_a_mistake_is_reported_with_its_line(text: str, expected: str, tmp_path: Path) -> None:
+    """The text begins with the file and the line, and says what is allowed."""
+    file = tmp_path / "policy.toml"
+    file.write_text(text)
+    with pytest.raises(SetupError) as caught:
+        read_rules(file)
+    assert str(caught.value).startswith(f"{file}{expected}")
+
+
+def test_a_misspelt_tool_is_refused(tools: ToolRegistry, tmp_path: Path) -> None:
+    """A name without a pattern that no tool has is a mistake: the rule would guard nothing. The line is in the text."""
+    file = tmp_path / "policy.toml"
+    file.write_text("[[rules]]\naction = 'deny'\n\n[[rules]]\ntool = ['p*', 'ordr']\naction = 'deny'\n")
+    with pytest.raises(SetupError, match=r"policy\.toml:4: the rule names 'ordr', .* did you mean 'order'\?"):
+        standard(tools, policy=file)
+
+
+def test_an_absent_file(tools: ToolRegistry, tmp_path: Path) -> None:
+    """A policy that is not there is a mistake at set-up, and so is a value of another type."""
+    with pytest.raises(SetupError, match=r"none\.toml: No such file"):
+        standard(tools, policy=tmp_path / "none.toml")
+    with pytest.raises(SetupError, match="must be the path of a policy file or a RuleSet"):
+        Policy(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_a_rule_that_asks_a_person_needs_the_stage_for_it(tools: ToolRegistry) -> None:
+    """Without the stage `approve` inside, a policy with that action is refused when the pipeline is built."""
+    with pytest.raises(SetupError, match="policy needs approve inside of it"):
+        standard(tools, policy=RuleSet((PolicyRule("approve"),)))
+
+
+async def test_a_thousand_rules_are_searched_once_for_each_tool_and_caller(tools: ToolRegistry) -> None:
+    """The rules that fit a tool and a principal are remembered; a new principal is searched for again."""
+    rules = RuleSet((*(PolicyRule("deny", principal=f"t{n}-*") for n in range(1_000)), PolicyRule("allow")))
+    pipeline = standard(tools, policy=rules)
+    for principal, kind in (("t999-x", "permission"), ("u", None), ("t5-", "permission"), ("u", None)):
+        outcome = await pipeline.call("look", {"at": "x"}, principal=principal)
+        assert (None if isinstance(outcome, Success) else outcome.failure().kind) == kind
