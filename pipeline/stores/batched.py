@@ -36,7 +36,7 @@ _kept_by_parent: list[Any] = []  # see `_restart_in_child`
 
 @attrs.define(eq=False)
 class Job:
-    """What a caller waits for. The thread sets ``answer`` or ``error``."""
+    """A request whose caller waits. The thread sets ``answer`` or ``error``."""
 
     loop: EventLoop
     signal: Any
@@ -47,7 +47,7 @@ class Job:
 
 @attrs.define(eq=False)
 class Opening(Job):
-    """Connect, if there is no connection yet."""
+    """Connect, unless that was done."""
 
 
 @attrs.define(eq=False)
@@ -93,7 +93,7 @@ class BatchedStore(ABC, Generic[C]):
     """The part that stores behind a thread share. A subclass connects, runs a batch, and disconnects, in that thread.
 
     Args:
-        name: What the store is called in errors, without secrets.
+        name: Its name in errors, without secrets.
         timeout: Seconds that a call waits for an answer at most.
     """
 
@@ -104,7 +104,7 @@ class BatchedStore(ABC, Generic[C]):
         self._users = 0
         self._worker: _Worker[C] | None = None
         self._loop: EventLoop | None = None  # that called last
-        self._away: str | None = None  # why there is no connection, since an attempt failed
+        self._away: str | None = None  # why the last attempt to connect failed; None: it succeeded
         self._try_at = 0.0  # when a call may try again, by `monotonic`
         self._lock = Lock()
         register_after_fork(self._restart_in_child)
@@ -180,7 +180,7 @@ class BatchedStore(ABC, Generic[C]):
         """Have a job done in the thread, and wait for it.
 
         Raises:
-            StoreError: There is no answer.
+            StoreError: No answer came.
             SetupError: It is not open.
         """
         self._refuse_while_away()
@@ -211,7 +211,7 @@ class BatchedStore(ABC, Generic[C]):
         return loop
 
     def _refuse_while_away(self) -> None:
-        """While there is no connection one call tries, and the others are refused at once."""
+        """While the store is away one call tries, and the others are refused at once."""
         if (away := self._away) is None:
             return
         now = monotonic()
@@ -316,7 +316,7 @@ class BatchedStore(ABC, Generic[C]):
 
         Raises:
             SetupError: It is not, and will not be later.
-            Exception: There is no connection.
+            Exception: The connection failed.
         """
 
     @abstractmethod
@@ -324,7 +324,7 @@ class BatchedStore(ABC, Generic[C]):
         """Do all jobs, and set the answer or the error of each.
 
         Raises:
-            Exception: The connection is lost. What its writes did is not known.
+            Exception: The connection is lost, and it is unknown whether the writes were made.
         """
 
     def _is_lost(self, connection: C) -> bool:

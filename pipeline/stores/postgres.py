@@ -31,7 +31,7 @@ _CREATE = """
     )
 """
 _GET = "select value, version from {t} where key = %s and (until is null or until > clock_timestamp())"
-# One statement a write, so that a batch needs one round trip. Nobody else writes meanwhile: see `_lock_writes`.
+# One statement a write, so that a batch needs one round trip. No other process writes meanwhile: see `_lock_writes`.
 _WRITE = """
     with given as (
         select * from unnest(%s::bytea[], %s::bytea[], %s::bigint[], %s::float8[]) as given(key, value, expect, ttl)
@@ -66,8 +66,7 @@ _PASSING = re.compile("starting up|shutting down|recovery mode|too many|connecti
 class Postgres(BatchedStore["Client"]):
     """A store in a table of a PostgreSQL database, version 12 or later.
 
-    What waits to be read goes in one round trip, and so does what waits to be written, in one transaction: one commit
-    for all of it. Processes write one after the other.
+    All waiting reads go in one round trip, and so do all waiting writes, in one transaction with one commit. Processes write one after the other.
 
     Args:
         dsn: The database, such as ``"postgresql://user@host/database"`` or ``"host=… dbname=…"``; what it does not say
@@ -151,7 +150,7 @@ class Postgres(BatchedStore["Client"]):
             )
 
     def _lock_writes(self, connection: Client) -> None:
-        """Begin to write: until the end of the transaction nobody else does, so no two can wait for each other.
+        """Begin to write: until the end of the transaction no other process does, so no two wait for each other.
 
         The server ends a transaction that takes too long, also if this process is stopped in it.
         """

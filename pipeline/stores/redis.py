@@ -38,14 +38,14 @@ return 1
 class Redis(BatchedStore["Client"]):
     """A store in a Redis server, version 4 or later, or one that understands it, such as Valkey.
 
-    What waits to be read and written goes in one round trip. How much a crash of the server loses is set there:
+    All waiting reads and writes go in one round trip. How much a crash of the server loses is set there:
     ``appendonly yes`` with ``appendfsync always`` loses no confirmed write. With a limit of memory the server must run
     with ``maxmemory-policy noeviction``, or it drops keys. Not for a Redis Cluster, which keeps the keys of one write
     apart.
 
     Args:
         url: The server and database, such as ``"redis://localhost:6379/0"``, ``"rediss://…"`` or ``"unix://…"``.
-        prefix: The beginning of all keys, by which several stores share a database. Default ``"toolcall:"``.
+        prefix: The beginning of all keys, so that several stores can share a database. Default ``"toolcall:"``.
         timeout: Seconds that a call waits at most. Default 5.
 
     Raises:
@@ -152,7 +152,7 @@ def _describe(change: Change) -> tuple[bytes, bytes, bytes]:
 
 
 def _pack(version: int) -> bytes:
-    # A version that no store made fits no key, and is no reason to fail.
+    # A version that no store made fits no key; it must not raise.
     return version.to_bytes(_VERSION) if 0 < version < 1 << 63 else b"none"
 
 
