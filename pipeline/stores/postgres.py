@@ -66,7 +66,8 @@ _PASSING = re.compile("starting up|shutting down|recovery mode|too many|connecti
 class Postgres(BatchedStore["Client"]):
     """A store in a table of a PostgreSQL database, version 12 or later.
 
-    All waiting reads go in one round trip, and so do all waiting writes, in one transaction with one commit. Processes write one after the other.
+    All waiting reads go in one round trip, and so do all waiting writes, in one transaction with one commit.
+    Processes write one after the other.
 
     Args:
         dsn: The database, such as ``"postgresql://user@host/database"`` or ``"host=… dbname=…"``; what it does not say
