@@ -8,6 +8,7 @@ from typing import cast
 
 from ..compose import Pipeline, Stack
 from ..executors import Executor
+from ..messages import Wording
 from ..options import check_number, check_type, refuse
 from ..parameters import Limits
 from ..policies import RuleSet
@@ -36,6 +37,7 @@ def standard(
     executors: Mapping[str, Executor] | None = None,
     redact: Redact | None = None,
     errors: Errors | None = None,
+    wording: Wording | None = None,
     policy: str | PathLike[str] | RuleSet | None = None,
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
@@ -53,6 +55,7 @@ def standard(
         redact: Changes each value that is to be recorded, see `Trace`. Default None: none is changed.
         errors: The meaning of exceptions of the tools, such as ``{PaymentDown: "transient"}``, see `Classify`. Default
             None: the built-in table alone.
+        wording: How the texts for the model are worded, wherever they are read. Default None: as by default.
         policy: The path of a policy file, or its rules, see `Policy`; it adds the stage ``policy`` after ``validate``.
             Default None: no such stage.
 
@@ -72,7 +75,7 @@ def standard(
         .check(Validate(limits=limits))  # last of the checks: the stages after it need the params
         .wrap(Retry(attempts))  # inside of the checks: another attempt does not help a refused call
         .wrap(Classify(errors))  # inside of retry, which reads the kind of error
-        .end(Execute(executor, executors={} if executors is None else executors))
+        .end(Execute(executor, executors={} if executors is None else executors), wording=wording)
     )
     if policy is not None:
         if not isinstance(cast("object", policy), (str, PathLike, RuleSet)):

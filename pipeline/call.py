@@ -331,6 +331,11 @@ class ValidCall(ResolvedCall):
 _PHASES = frozenset((Call, ResolvedCall, ValidCall))
 
 
+def set_wording(call: Call, wording: Wording | None) -> None:
+    """Fill in `Call.wording`, also of a call that the type checkers or its class take for frozen."""
+    object.__setattr__(call, "wording", wording)
+
+
 def set_caller(calls: Listed, principal: str, deps: object, conversation: str = "") -> Listed:
     """Say who asks for calls that do not say it; the list is changed and returned. See `Call.asked_by`."""
     if principal or conversation or deps is not None:

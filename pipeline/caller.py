@@ -13,11 +13,14 @@ from .guards import Guard, Guards
 
 if TYPE_CHECKING:
     from .call import Call, Outcome, ResolvedCall
+    from .messages.wording import Wording
     from .tools.definition import Tool
 
 
 class CallRunner(Protocol):
     """Runs calls: the inside of a pipeline."""
+
+    wording: Wording | None
 
     def run(self, call: Call, /) -> Awaitable[Outcome]:
         """Run one call."""
@@ -90,7 +93,13 @@ class Caller:
         outcome = await self._runner.run(asked.under(None, Guards.of(*guards) if guards else None))
         for guard in guards:
             guard.answer(outcome)
+        object.__setattr__(call, "wording", self.wording)  # what ran was a copy
         return outcome
+
+    @property
+    def wording(self) -> Wording | None:
+        """As `Pipeline.wording`."""
+        return self._runner.wording
 
     def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
         """As `Pipeline.resolve`."""

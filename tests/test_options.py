@@ -223,6 +223,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "executor": NO_EXECUTOR,
             "executors": NO_MAPPING,
             "executors['x']": NO_EXECUTOR,
+            "wording": [3, "llmproc", {"profile": "default"}],
         },
     ),
     Thread: ({}, {"threads": [*NO_COUNT, 0, None], "max_abandoned": [*NO_COUNT, 0, None]}),

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from ..call import Call, Outcome, set_caller
+from ..messages import Wording
 from ..messages.parts import Image, Part, find_media, join_parts
 from ..messages.values import NOTHING
 from ..provider_names import ANTHROPIC
@@ -117,13 +118,14 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
     return {"role": "assistant", "content": content or [{"type": "text", "text": NOTHING}]}, fitted
 
 
-def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Block:
+def result(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Block:
     """The block that answers a call.
 
     Args:
         call: The call, for its id.
         outcome: The outcome of the call. `pipeline.render` makes the text, which is never blank.
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
+        wording: Another wording than the pipeline's. Default None: as `Call.wording` says.
 
     Returns:
         ``{"type": "tool_result", "tool_use_id", "content", "is_error"}``. ``is_error`` is true for every failure, for
@@ -131,7 +133,7 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Blo
         ``image`` and ``document`` (PDF) blocks if it contains an image or a PDF file. Other parts are mentioned. The
         ``toolset_name`` of the call, where it has one, stands beside them.
     """
-    parts: list[Part] = to_parts(with_sent_names(outcome, ANTHROPIC)) if text is None else [text]
+    parts: list[Part] = to_parts(with_sent_names(outcome, ANTHROPIC), call, wording) if text is None else [text]
     blocks = [_to_block(part) for part in parts]
     only_text = all(block["type"] == "text" for block in blocks)
     return {
@@ -143,15 +145,16 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Blo
     }
 
 
-def message(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Message:
+def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Message:
     """The user message that answers the only call of a reply: ``{"role": "user", "content": [result]}``.
 
     Args:
         call: As with `result`.
         outcome: As with `result`.
         text: As with `result`.
+        wording: As with `result`.
     """
-    return {"role": "user", "content": [result(call, outcome, text=text)]}
+    return {"role": "user", "content": [result(call, outcome, text=text, wording=wording)]}
 
 
 def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:

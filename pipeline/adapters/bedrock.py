@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from ..call import Call, Outcome, set_caller
+from ..messages import Wording
 from ..messages.parts import Image, Part, find_media, join_parts
 from ..messages.values import NOTHING
 from ..provider_names import BEDROCK
@@ -114,20 +115,21 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
     return {"role": "assistant", "content": content or [{"text": NOTHING}]}, fitted
 
 
-def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Block:
+def result(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Block:
     """The block that answers a call.
 
     Args:
         call: The call, for its id.
         outcome: The outcome of the call. `pipeline.render` makes the text, which is never blank.
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
+        wording: Another wording than the pipeline's. Default None: as `Call.wording` says.
 
     Returns:
         ``{"toolResult": {"toolUseId", "content", "status"}}``. ``status`` is ``error`` for every failure and for an MCP
         result that says that it is an error, else ``success``. ``content`` is one text, or a list of ``text``,
         ``image`` and ``document`` (PDF) blocks if there is an image or a PDF file. Other parts are mentioned.
     """
-    parts: list[Part] = to_parts(with_sent_names(outcome, BEDROCK)) if text is None else [text]
+    parts: list[Part] = to_parts(with_sent_names(outcome, BEDROCK), call, wording) if text is None else [text]
     blocks = [_to_block(part, place) for place, part in enumerate(parts, 1)]
     only_text = all("text" in block for block in blocks)
     content = [{"text": join_parts(parts)}] if only_text else blocks
@@ -135,15 +137,16 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Blo
     return {"toolResult": {"toolUseId": call.id, "content": content, "status": status}}
 
 
-def message(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Message:
+def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Message:
     """The user message that answers the only call of a reply: ``{"role": "user", "content": [result]}``.
 
     Args:
         call: As with `result`.
         outcome: As with `result`.
         text: As with `result`.
+        wording: As with `result`.
     """
-    return {"role": "user", "content": [result(call, outcome, text=text)]}
+    return {"role": "user", "content": [result(call, outcome, text=text, wording=wording)]}
 
 
 def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:

@@ -12,7 +12,7 @@ from returns.result import Failure, Success
 from ..call import Call, Outcome
 from ..call_state import WIRE
 from ..errors import OutcomeUnknown, SetupError, UnknownTool
-from ..messages import render
+from ..messages import Wording, render
 from ..messages.parts import Part
 from ..messages.rendering import render_data
 from ..messages.result_parts import find_parts, read_mcp
@@ -226,18 +226,25 @@ def build_definitions(registry: ToolView, longest: int, parameters_key: str) -> 
     return definitions
 
 
-def to_parts(outcome: Outcome[Any]) -> list[Part]:
+def to_parts(outcome: Outcome[Any], call: Call | None = None, wording: Wording | None = None) -> list[Part]:
     """The text for the model: at least one part, in order; each a text that is not blank, or a part that is not text.
 
     Bytes are an image, a sound or a PDF file by their first bytes, else text if they are UTF-8, else only counted. The
     content of an MCP result is its parts, and of a list or tuple that holds a part or bytes each item is one. Any other
     value is one text, made by `pipeline.render`.
 
+    Args:
+        outcome: The outcome of the call.
+        call: The call, which knows its wording. Default None: a text as by default.
+        wording: Another wording. Default None: the call's.
+
     Raises:
         SetupError: ``outcome`` is not an Outcome, such as a call that was not awaited.
     """
+    if call is not None and wording is None:
+        wording = call.wording
     if type(outcome) is Failure:
-        return [render(outcome)]
+        return [render(outcome) if wording is None else render(outcome, call=call, wording=wording)]
     given: object = outcome
     if type(given) is not Success:
         what = f"not a {type(given).__name__}"
@@ -245,7 +252,7 @@ def to_parts(outcome: Outcome[Any]) -> list[Part]:
     value: object = cast("Any", outcome).unwrap()
     parts = find_parts(value, with_bytes=True)
     if parts is None:
-        text = render_data(value)
+        text = render_data(value) if wording is None else render(outcome, wording=wording)
         return [text if text.strip() else NOTHING]  # providers refuse a blank text
     shown: list[Part] = [render(Success(part)) if isinstance(part, str) else part for part in parts]
     filled = [part for part in shown if not isinstance(part, str) or part.strip()]

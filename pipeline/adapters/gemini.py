@@ -17,6 +17,7 @@ from attrs import evolve
 
 from ..call import Call, Outcome, set_caller
 from ..errors import SetupError
+from ..messages import Wording
 from ..messages.parts import Part, find_media, join_parts
 from ..messages.values import NOTHING
 from ..provider_names import GEMINI, make_provider_name
@@ -123,13 +124,14 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
     return {"role": "model", "parts": parts or [{"text": NOTHING}]}, fitted
 
 
-def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> AnswerPart:
+def result(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> AnswerPart:
     """The part that answers a call.
 
     Args:
         call: The call, for its id and its name.
         outcome: The outcome of the call. `pipeline.render` makes the text, which is never blank.
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
+        wording: Another wording than the pipeline's. Default None: as `Call.wording` says.
 
     Returns:
         ``{"function_response": {"id", "name", "response"}}``, without an id for a call that has none. The response is
@@ -137,7 +139,7 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Ans
         error. An image (PNG, JPEG, WebP) or a PDF file is mentioned in the text, and included in ``parts``, which the
         models from Gemini 3 on take. Other parts are mentioned.
     """
-    said: list[Part] = to_parts(with_sent_names(outcome, GEMINI)) if text is None else [text]
+    said: list[Part] = to_parts(with_sent_names(outcome, GEMINI), call, wording) if text is None else [text]
     blobs = [{"inline_data": blob} for part in said if (blob := _to_blob(part)) is not None]
     name = text_or_empty(call.wire.get("name")) or make_provider_name(text_or_empty(call.name), GEMINI)
     response = {"error" if says_error(outcome) else "output": join_parts(said)}
@@ -145,15 +147,16 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Ans
     return {"function_response": {"id": call.id, **answer} if call.id else answer}
 
 
-def message(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Message:
+def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Message:
     """The message that answers the only call of a reply: ``{"role": "user", "parts": [result]}``.
 
     Args:
         call: As with `result`.
         outcome: As with `result`.
         text: As with `result`.
+        wording: As with `result`.
     """
-    return {"role": "user", "parts": [result(call, outcome, text=text)]}
+    return {"role": "user", "parts": [result(call, outcome, text=text, wording=wording)]}
 
 
 def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, cast
 from uuid import uuid4
 
 from ..call import Call, Outcome
+from ..messages import Wording
 from ..provider_names import OPENAI, make_provider_name
 from ..tools.view import ToolView
 from . import openai
@@ -87,15 +88,17 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
     return {"role": "assistant", "content": fitted.text, **({"tool_calls": asked} if asked else {})}, fitted
 
 
-def message(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Message:
+def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Message:
     """The message that answers one call: ``{"role": "tool", "tool_call_id", "name", "content"}``.
 
     Args:
         call: The call, for its id and its name.
         outcome: As with `openai.message`. Parts that are not text are only mentioned.
         text: As with `openai.message`.
+        wording: As with `openai.message`.
     """
-    return {**openai.message(call, outcome, text=text), "name": make_provider_name(text_or_empty(call.name), OPENAI)}
+    answer = openai.message(call, outcome, text=text, wording=wording)
+    return {**answer, "name": make_provider_name(text_or_empty(call.name), OPENAI)}
 
 
 def _new_id() -> str:

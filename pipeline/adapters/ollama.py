@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, cast
 from attrs import evolve
 
 from ..call import Call, Outcome, set_caller
+from ..messages import Wording
 from ..messages.parts import Part, join_parts
 from ..provider_names import OPENAI, make_provider_name
 from ..tools.view import ToolView
@@ -108,19 +109,20 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
     return {"role": "assistant", "content": calls.text, **({"tool_calls": asked} if asked else {})}, fitted
 
 
-def message(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Message:
+def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Message:
     """The message that answers one call; answer calls of one reply in its order, since most have no ids.
 
     Args:
         call: The call, for its name, and its id if it has one.
         outcome: The outcome of the call. `pipeline.render` makes the text, which is never blank.
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
+        wording: Another wording than the pipeline's. Default None: as `Call.wording` says.
 
     Returns:
         ``{"role": "tool", "tool_name", "content"}``, with ``tool_call_id`` for a call that has an id. Parts that are
         not text are only mentioned: a model that does not see refuses the whole request for an image.
     """
-    parts: list[Part] = to_parts(with_sent_names(outcome, OPENAI)) if text is None else [text]
+    parts: list[Part] = to_parts(with_sent_names(outcome, OPENAI), call, wording) if text is None else [text]
     name = text_or_empty(call.wire.get("name")) or make_provider_name(text_or_empty(call.name), OPENAI)
     identity = {"tool_call_id": call.id} if call.id else {}
     return {"role": "tool", "tool_name": name, **identity, "content": join_parts(parts)}

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias
 
 from ..call import Call, Outcome, set_caller
+from ..messages import Wording
 from ..messages.parts import Part, join_parts
 from ..provider_names import OPENAI
 from ..tools.view import ToolView
@@ -137,7 +138,9 @@ def send_back(calls: Calls, registry: ToolView | None = None, *, api: Api = "cha
     return {"role": "assistant", "content": fitted.text, **({"tool_calls": asked} if asked else {})}, fitted
 
 
-def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str | None = None) -> Message:
+def message(
+    call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str | None = None, wording: Wording | None = None
+) -> Message:
     """The message that answers one call: the value as text, or what the model reads about the failure.
 
     Args:
@@ -145,6 +148,7 @@ def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str |
         outcome: The outcome of the call. `pipeline.render` makes the text, which is never blank.
         api: As with `tools`.
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
+        wording: Another wording than the pipeline's. Default None: as `Call.wording` says.
 
     Returns:
         For ``chat``: ``{"role": "tool", "tool_call_id", "content"}``. That API takes text alone, so other parts are
@@ -152,7 +156,7 @@ def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str |
         an ``input_image`` part and a PDF file an ``input_file`` part; others are mentioned. The answer of a custom tool
         has the type ``custom_tool_call_output``; ``caller`` and ``namespace`` of the call stand beside them.
     """
-    parts: list[Part] = to_parts(with_sent_names(outcome, OPENAI)) if text is None else [text]
+    parts: list[Part] = to_parts(with_sent_names(outcome, OPENAI), call, wording) if text is None else [text]
     if api == "responses":
         return make_output(call, parts)
     return {"role": "tool", "tool_call_id": call.id, "content": join_parts(parts)}

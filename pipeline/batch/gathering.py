@@ -14,7 +14,7 @@ import attrs
 from returns.result import Failure
 
 from .. import timing
-from ..call import Call, Outcome, ResolvedCall, set_caller
+from ..call import Call, Outcome, ResolvedCall, set_caller, set_wording
 from ..errors import Crashed, NotExecuted
 from ..event_loops import PORTAL
 from ..foreign_values import or_default
@@ -89,7 +89,10 @@ async def gather(
     def run(_: int, call: Call) -> Awaitable[Outcome]:
         return pipeline(call)
 
-    asked = set_caller(_read_calls(pipeline, calls), principal, deps, conversation)
+    asked = _read_calls(pipeline, calls)
+    for call in asked:  # what runs may be a copy
+        set_wording(call, getattr(pipeline, "wording", None))
+    set_caller(asked, principal, deps, conversation)
     twins = find_twins(asked)
     single = [call for index, call in enumerate(asked) if index not in twins] if twins else asked
     with _begin_turn(pipeline) if asked else nullcontext():

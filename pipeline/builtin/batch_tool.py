@@ -16,7 +16,7 @@ from ..call import Call, Outcome
 from ..caller import Caller
 from ..compose.pipeline import Pipeline
 from ..errors import InvalidParams, NotExecuted, Problem, SetupError, UnknownTool
-from ..messages import Profile, render
+from ..messages import Profile, Wording, render
 from ..parameters import Parameters
 from ..privacy import PublicText
 from ..report import error_of
@@ -66,7 +66,8 @@ class Batch:
         each: Seconds for one call. Default None: no limit.
         timeout: Seconds for all calls; they never get more than 95 % of the time that the batch itself has left.
             Default None: that share alone.
-        profile: How failures in the batch are worded; a name or a `Profile`.
+        profile: How failures in the batch are worded; a name or a `Profile`. Default None: as by the pipeline that
+            called the tool.
 
     Raises:
         SetupError: ``most`` or ``limit`` is below 1, or a time limit is not above 0.
@@ -87,7 +88,7 @@ class Batch:
         limit: int = 10,
         each: float | None = None,
         timeout: float | None = None,
-        profile: str | Profile = "default",
+        profile: str | Profile | None = None,
     ) -> None:
         for option, count in (("most", most), ("limit", limit)):
             if count < 1:
@@ -170,7 +171,7 @@ class Batch:
                 "id": entry.id,
                 "tool": entry.tool,
                 "success": type(outcome) is Success,
-                "output": self._render(outcome, entry.tool, room),
+                "output": self._render(outcome, entry.tool, room, caller.wording),
             }
             for entry, outcome in zip(entries, outcomes, strict=True)
         ]
@@ -192,14 +193,14 @@ class Batch:
         seconds = min(share, inf if self._timeout is None else self._timeout)
         return None if seconds == inf else seconds
 
-    def _render(self, outcome: Outcome, tool: str, room: int) -> PublicText:
+    def _render(self, outcome: Outcome, tool: str, room: int, wording: Wording | None) -> PublicText:
         """The text that the call would have had by itself, without this tool among the suggestions."""
         error = error_of(outcome)
         if type(error) is UnknownTool:
             suggestions = tuple(name for name in error.suggestions if name != self.name)
             available = tuple(name for name in error.available if name != self.name)
             outcome = Failure(attrs.evolve(error, suggestions=suggestions, available=available))
-        return render(outcome, profile=self._profile, tool=tool or None, limit=room)
+        return render(outcome, wording=wording, profile=self._profile, tool=tool or None, limit=room)
 
 
 def _wrap_schema(calls: Mapping[str, Any]) -> dict[str, Any]:

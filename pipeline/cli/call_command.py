@@ -22,15 +22,24 @@ from ..report import Attempt, CallReport, StageRecord, kind_of
 from ..telemetry.logs import log_failure
 from ..telemetry.span_tree import ASCII, UNICODE
 from .asker import Asker
-from .loading import check_schemas, find_registry, load_target, open_pipeline
+from .loading import check_schemas, find_registry, load_target, open_pipeline, word
 from .run.interruption import exit_without_threads, to_exit_code
 from .run.result_rows import build_result, encode_row
+from .shared_options import Worded
 from .stdio import redirect_to_stderr
 from .terminal_text import CommandError
 
 
 def call(
-    target: str, name: str, arguments: str | None, asker: Asker, *, as_json: bool, trace: bool, timeout: float | None
+    target: str,
+    name: str,
+    arguments: str | None,
+    asker: Asker,
+    worded: Worded,
+    *,
+    as_json: bool,
+    trace: bool,
+    timeout: float | None,
 ) -> int:
     """Make one call. The parameters have the meaning that the command's help gives.
 
@@ -41,7 +50,7 @@ def call(
         CommandError: Nothing was run.
     """
     with redirect_to_stderr():
-        pipeline = _build_pipeline(target)
+        pipeline = word(_build_pipeline(target), worded)
         if arguments == "-":
             arguments = sys.stdin.read()
         try:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import click
 
-from .shared_options import Asked, asker_options
+from .shared_options import Asked, Worded, asker_options, wording_options
 
 
 class UsageError(click.ClickException):
@@ -159,6 +159,7 @@ def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # a
 )
 @click.option("--rerun-unknown", is_flag=True, help="With --resume: run those calls again as well.")
 @asker_options
+@wording_options
 def run(
     target: str,
     calls: str,
@@ -171,6 +172,7 @@ def run(
     resume: bool,  # noqa: FBT001  # click passes it by name
     rerun_unknown: bool,  # noqa: FBT001  # as above
     asked: Asked,
+    worded: Worded,
 ) -> None:
     """Run a file of calls, one JSON object per line.
 
@@ -206,6 +208,7 @@ def run(
             calls,
             output,
             Asker.load(*asked),
+            worded,
             concurrency=concurrency,
             timeout=timeout,
             attempts=attempts,
@@ -225,6 +228,7 @@ def run(
 @click.option("--trace/--no-trace", default=True, help="Draw the stages and attempts on stderr.  [default: trace]")
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0, min_open=True), help="For the whole call.")
 @asker_options
+@wording_options
 def call(
     target: str,
     name: str,
@@ -233,6 +237,7 @@ def call(
     trace: bool,  # noqa: FBT001  # as above
     timeout: float | None,
     asked: Asked,
+    worded: Worded,
 ) -> None:
     """Make one call, and print what the model is told.
 
@@ -253,7 +258,7 @@ def call(
 
     with print_command_errors():
         asker = Asker.load(*asked)
-        code = call(target, name, arguments, asker, as_json=as_json, trace=trace, timeout=timeout)
+        code = call(target, name, arguments, asker, worded, as_json=as_json, trace=trace, timeout=timeout)
     sys.exit(code)
 
 
@@ -345,6 +350,7 @@ def bench(
     multiple=True,
     help="With --url: 'Authorization: Bearer ${TOKEN}', where ${TOKEN} is an environment variable.",
 )
+@wording_options
 @click.argument("command", metavar="[--] [COMMAND]...", nargs=-1, type=click.UNPROCESSED)
 def proxy(
     config: Path | None,
@@ -352,6 +358,7 @@ def proxy(
     url: str | None,
     headers: tuple[str, ...],
     command: tuple[str, ...],
+    worded: Worded,
 ) -> None:
     """Stand between a client of MCP and the server that COMMAND starts.
 
@@ -368,7 +375,9 @@ def proxy(
     from .proxy_command import proxy
 
     with print_command_errors():
-        code = proxy(command, config=config, trust_annotations=trust_annotations, url=url, headers=headers)
+        code = proxy(
+            command, config=config, trust_annotations=trust_annotations, url=url, headers=headers, worded=worded
+        )
     sys.exit(code)
 
 
@@ -388,11 +397,13 @@ def proxy(
     help="With --http: a further name by which clients may reach the server, needed for a HOST that others can reach.",
 )
 @asker_options
+@wording_options
 def serve(
     target: str,
     http: str | None,
     allowed: tuple[str, ...],
     asked: Asked,
+    worded: Worded,
 ) -> None:
     """Serve your tools to clients of MCP.
 
@@ -410,7 +421,7 @@ def serve(
     from .serve_command import serve
 
     with print_command_errors():
-        code = serve(target, Asker.load(*asked), http=http, allowed=allowed)
+        code = serve(target, Asker.load(*asked), worded, http=http, allowed=allowed)
     sys.exit(code)
 
 

@@ -13,9 +13,11 @@ from typing import Any, cast
 
 from ..compose.pipeline import Pipeline
 from ..errors import SetupError
+from ..messages import Wording
 from ..privacy import get_logger
 from ..tools.definition import Tool
 from ..tools.view import ToolView
+from .shared_options import AS_IT_IS, Worded
 from .terminal_text import CommandError, describe_exception, fit_on_one_line
 
 _EXPECTED = "expected a ToolRegistry, a Pipeline, or a function without required parameters that returns one"
@@ -145,6 +147,20 @@ def check_factory(factory: Any, target: str, expected: str) -> None:
 
 def _describe_type(value: object) -> str:
     return "None" if value is None else f"of type {type(value).__name__}"
+
+
+def word(pipeline: Pipeline, worded: Worded) -> Pipeline:
+    """The pipeline, whose texts for the model are worded as the command line says.
+
+    Raises:
+        CommandError: There is no such profile.
+    """
+    if worded == AS_IT_IS:
+        return pipeline
+    try:
+        return pipeline.worded((pipeline.wording or Wording()).changed(worded.profile, worded.verbosity))
+    except SetupError as exc:
+        raise CommandError(str(exc).replace("Wording: `profile`", "--profile")) from None
 
 
 @asynccontextmanager

@@ -25,6 +25,7 @@ from ..mcp.relay_policy import RelayPolicy
 from ..mcp.upstream import ServerFailedError
 from ..options import read_url
 from .run.interruption import to_exit_code
+from .shared_options import AS_IT_IS, Worded
 from .stdio import take_stdin, take_stdout
 from .terminal_text import CommandError
 
@@ -40,7 +41,13 @@ _EXPORT = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", 
 
 
 def proxy(
-    command: Sequence[str], *, config: Path | None, trust_annotations: bool, url: str | None, headers: Sequence[str]
+    command: Sequence[str],
+    *,
+    config: Path | None,
+    trust_annotations: bool,
+    url: str | None,
+    headers: Sequence[str],
+    worded: Worded = AS_IT_IS,
 ) -> int:
     """Relay between stdin and stdout on one side and a server on the other, until one of them ends.
 
@@ -54,6 +61,9 @@ def proxy(
         policy = RelayPolicy() if config is None else read_policy(config)
         if trust_annotations:
             policy = attrs.evolve(policy, trust_annotations=True)
+        if worded != AS_IT_IS:
+            words = {name: each for name, each in worded._asdict().items() if each is not None}
+            policy = attrs.evolve(policy, **words)
         _configure_telemetry(policy)
         start = _choose_start(command, url, headers, policy)
     except SetupError as exc:
@@ -105,6 +115,7 @@ def make_pipeline(registry: ToolRegistry, policy: RelayPolicy) -> Pipeline:
         attempts=policy.attempts,
         canonical_names=policy.canonical_names,
         limits=policy.limits.of_arguments(),
+        wording=policy.wording,
     )
     telemetry = policy.telemetry
     trace = Trace(

@@ -21,9 +21,10 @@ from ..event_loops import get_event_loop
 from ..mcp.http_transport import HttpTransport, is_local
 from ..mcp.serving import make_server
 from ..mcp.stdio_transport import StdioTransport
-from .asker import Asker
-from .loading import check_schemas, find_registry, load_target, open_pipeline
+from .asker import NOBODY, Asker
+from .loading import check_schemas, find_registry, load_target, open_pipeline, word
 from .run.interruption import catch_signals, exit_without_threads, to_exit_code
+from .shared_options import AS_IT_IS, Worded
 from .stdio import redirect_to_stderr, take_stdin, take_stdout
 from .terminal_text import CommandError
 
@@ -39,12 +40,20 @@ class _Transport(Protocol):
         """End it."""
 
 
-def serve(target: str, asker: Asker, *, http: str | None, allowed: Sequence[str]) -> int:
+def serve(
+    target: str,
+    asker: Asker = NOBODY,
+    worded: Worded = AS_IT_IS,
+    *,
+    http: str | None,
+    allowed: Sequence[str],
+) -> int:
     """Serve the tools of a registry or a pipeline until the client closes its end, or a signal comes.
 
     Args:
         target: MODULE:PIPELINE.
         asker: Who asks, in the calls of clients that are not known otherwise.
+        worded: How the texts for the model are worded.
         http: HOST:PORT, PORT or :PORT. None: stdin and stdout are the connection to one client.
         allowed: Names that clients use to reach the server over HTTP.
 
@@ -66,7 +75,7 @@ def serve(target: str, asker: Asker, *, http: str | None, allowed: Sequence[str]
             if address is None:
                 stdin, stdout = stack.enter_context(take_stdin()), stack.enter_context(take_stdout())
             stack.enter_context(redirect_to_stderr())
-            pipeline = _load_pipeline(target)
+            pipeline = word(_load_pipeline(target), worded)
 
             def connect() -> _Transport:
                 if address is None:

@@ -32,3 +32,29 @@ def asker_options(command: Callable[..., None]) -> Callable[..., None]:
         command(*args, asked=Asked(deps, principal, conversation), **kwargs)
 
     return run
+
+
+class Worded(NamedTuple):
+    """The options of `wording_options`, as they were typed; None: not at all."""
+
+    profile: str | None = None
+    verbosity: str | None = None
+
+
+AS_IT_IS = Worded()
+
+
+def wording_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--profile`` and ``--verbosity`` to a command, which gets them as ``worded``."""
+
+    @click.option("--profile", metavar="NAME", help="Word the texts for the model so.  [default: as the pipeline does]")
+    @click.option(
+        "--verbosity",
+        type=click.Choice(["terse", "normal", "full"]),
+        help="How much these texts say.  [default: as the pipeline does]",
+    )
+    @wraps(command)
+    def run(*args: Any, profile: str | None, verbosity: str | None, **kwargs: Any) -> None:
+        command(*args, worded=Worded(profile, verbosity), **kwargs)
+
+    return run

@@ -12,10 +12,11 @@ from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from returns.result import Failure
 
-from ..call import Call, Outcome, ResolvedCall, ValidCall
+from ..call import Call, Outcome, ResolvedCall, ValidCall, set_wording
 from ..errors import Crashed, SetupError
 from ..event_loops import PORTAL
 from ..introspection import bind_by_name
+from ..messages.wording import Wording
 from ..options import check_type
 from ..parameters import Given
 from ..report import CallReport, LiveSink, notify
@@ -50,11 +51,14 @@ class Pipeline(StageList):
     Attributes:
         registries: Where its stages find tools.
         resources: The stages and executors that ``async with`` opens, outermost first.
+        wording: How the texts for the model are worded, as `Stack.end` was told. None: as by default.
     """
 
-    def __init__(self, stages: tuple[Stage, ...]) -> None:
+    def __init__(self, stages: tuple[Stage, ...], wording: Wording | None = None) -> None:
         check_order(stages)
+        check_type("Pipeline", "wording", wording, Wording, optional=True)
         self.entries = stages
+        self.wording = wording
         held = (stage.obj.registry for stage in stages if stage.placement.owns_registry)
         self.registries: tuple[ToolView, ...] = tuple(dict.fromkeys(held))  # where it finds its tools
         check_tool_names(stages, self.registries)
@@ -64,7 +68,7 @@ class Pipeline(StageList):
                 end.check_tool(tool)
         for registry in self.registries:
             registry.compile()
-        self._runner = Runner(stages, self.registries)
+        self._runner = Runner(stages, self.registries, wording)
         self.resources = list_resources(stages)
         self._must_be_open = tuple(filter(needs_opening, self.resources))
         self._opened: OpenResources | None = None
@@ -73,6 +77,7 @@ class Pipeline(StageList):
         )
         self._run_unbound = self._run
         self._base: Pipeline | None = None  # of a bound pipeline
+        self._origin: Pipeline | None = None  # of one that is worded anew
         self._asker: tuple[str, object, str] = ("", None, "")  # principal, deps, conversation
 
     def with_(self, *, deps: object = None, principal: str = "", conversation: str = "") -> Self:
@@ -99,7 +104,7 @@ class Pipeline(StageList):
 
     def _bind(self, base: Pipeline, asker: tuple[str, object, str]) -> None:
         self._base, self._asker = base, asker
-        self._run = partial(_run_asked, self._run_unbound, asker)
+        self._run = partial(_run_asked, self._run_unbound, asker, self.wording)
 
     @property
     def unbound(self) -> Pipeline:
@@ -115,8 +120,16 @@ class Pipeline(StageList):
         principal, deps, conversation = self._asker
         return other if self._base is None else other.with_(deps=deps, principal=principal, conversation=conversation)
 
-    def _edit(self, target: str, change: Callable[[Stage], tuple[Stage, ...]]) -> Self:
-        return self.bind_alike(super()._edit(target, change))
+    def worded(self, wording: Wording, /) -> Self:
+        """The same stages, and what they remember, with other texts for the model."""
+        made = self._remake(self.entries, wording)
+        made._origin = self  # noqa: SLF001  # a tool such as `batch` lives as long as the pipeline it is attached to
+        return made
+
+    def _remake(self, entries: tuple[Stage, ...], wording: Wording | None = None) -> Self:
+        make: Any = type(self)
+        made: Self = make(entries, wording or self.wording)
+        return self.bind_alike(made)
 
     async def __aenter__(self) -> Self:
         """Open what the stages and executors hold, outermost first; see `resources`.
@@ -309,11 +322,15 @@ class Pipeline(StageList):
 def _run_asked(
     run: Callable[..., Coroutine[Any, Any, Outcome]],
     asker: tuple[str, object, str],
+    wording: Wording | None,
     call: Call,
     listening: ReportRequest | None = None,
 ) -> Coroutine[Any, Any, Outcome]:
     """Run a call of a bound pipeline; no method, for a pipeline that holds its own would live until a collection."""
-    return run(call.asked_by(*asker) if isinstance(cast("object", call), Call) else call, listening)
+    if not isinstance(cast("object", call), Call):
+        return run(call, listening)
+    set_wording(call, wording)  # what runs is a copy
+    return run(call.asked_by(*asker), listening)
 
 
 def _refuse_tool(name: object) -> None:

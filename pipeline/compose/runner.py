@@ -27,12 +27,13 @@ from weakref import ref
 import attrs
 from returns.result import Failure, Success
 
-from ..call import Call, Outcome, ResolvedCall, ValidCall
+from ..call import Call, Outcome, ResolvedCall, ValidCall, set_wording
 from ..caller import Origin
 from ..errors import Crashed
 from ..event_loops import is_stray_cancellation
 from ..guards import Guards, OneEffect, OpenTools
 from ..identity.once import Flight, FlightKey, has_scope, once_per_intent
+from ..messages.wording import Wording
 from ..privacy import RedactionPolicy
 from ..report import CANCELLED, CallReport, LiveReport, LiveSink, Recorder, StreamedReport, begin_report, kind_of
 from ..telemetry.listeners import is_enabled_for, observe_flow
@@ -66,7 +67,8 @@ class ReportRequest:
 class Runner:
     """The stages, compiled once. See the picture above."""
 
-    def __init__(self, stages: Sequence[Stage], registries: Sequence[ToolView]) -> None:
+    def __init__(self, stages: Sequence[Stage], registries: Sequence[ToolView], wording: Wording | None = None) -> None:
+        self.wording = wording
         observers = [stage for stage in stages if stage.role == "observe"]
         inner = [stage for stage in stages if stage.role != "observe"]
         leading = next(place for place, stage in enumerate(inner) if stage.role != "check")
@@ -109,6 +111,10 @@ class Runner:
         try:
             if call.report is not None:  # the report of another pipeline, whose stage made this call
                 call = reached = call.under(None, call.guards)
+            try:
+                reached.wording = self.wording  # of the call that was handed in, whose phases take it over
+            except AttributeError:  # its class is frozen
+                set_wording(reached, self.wording)
             # The tool is found before the recorder is asked: the span of the call has its name from the start.
             try:
                 verdict = self._resolver(call)

@@ -9,6 +9,7 @@ from typing_extensions import TypeVar
 
 from ..call import Call
 from ..errors import SetupError
+from ..messages.wording import Wording
 from ..report import Observer
 from .pipeline import Pipeline
 from .stage import Check, Handler, Middleware, Role, Stage
@@ -51,8 +52,14 @@ class Stack(StageList, Generic[In, Out]):
             raise SetupError(f"{make_stage(inner).name} is not a Stack: put it in with check(), wrap() or observe()")
         return Stack((*self.entries, *inner.entries))
 
-    def end(self, execute: Handler[Out], /, *, name: str | None = None) -> Pipeline:
+    def end(self, execute: Handler[Out], /, *, name: str | None = None, wording: Wording | None = None) -> Pipeline:
         """Add the end, such as `Execute`, and build the pipeline.
+
+        Args:
+            execute: The end.
+            name: The name of the stage. Default None: the name of its function or class.
+            wording: How the texts for the model are worded. Default None: as by default, or as in the pipeline that is
+                the end.
 
         Another pipeline may be the end. Its stages then are stages of this one, inside of all others, so there is one
         trace, one stage that repeats, and one count of effects. Its observer becomes the outermost stage if this stack
@@ -62,7 +69,7 @@ class Stack(StageList, Generic[In, Out]):
             SetupError: The stages stand in an order that makes no sense, or two have one name.
         """
         if not isinstance(execute, Pipeline):
-            return Pipeline((*self.entries, make_stage(execute, "end", name)))
+            return Pipeline((*self.entries, make_stage(execute, "end", name)), wording)
         if name is not None:
             raise SetupError(f"a pipeline that is the end has the names of its stages, and takes no name={name!r}")
         for each in execute.stages:
@@ -70,7 +77,9 @@ class Stack(StageList, Generic[In, Out]):
                 raise SetupError(f"both pipelines have a stage {each!r}: leave one out, as by .without({each!r})")
         observers = [stage for stage in execute.entries if stage.role == "observe"]
         rest = [stage for stage in execute.entries if stage.role != "observe"]
-        whole = Pipeline((*([] if _names_of(self, "observe") else observers), *self.entries, *rest))
+        whole = Pipeline(
+            (*([] if _names_of(self, "observe") else observers), *self.entries, *rest), wording or execute.wording
+        )
         return execute.bind_alike(whole)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from ..errors import SetupError
 from .stage import AnyStage, Handler, Role, Stage
@@ -48,9 +48,12 @@ class StageList:
         if target not in self.stages:
             raise SetupError(f"there is no stage {target!r}; there are: {', '.join(self.stages) or 'none'}")
         place = self.stages.index(target)
-        make: Any = type(self)  # both subclasses are made of their stages alone
-        edited: Self = make((*self.entries[:place], *change(self.entries[place]), *self.entries[place + 1 :]))
-        return edited
+        return self._remake((*self.entries[:place], *change(self.entries[place]), *self.entries[place + 1 :]))
+
+    def _remake(self, entries: tuple[Stage, ...]) -> Self:
+        """The same list with other stages."""
+        make: Any = type(self)
+        return cast("Self", make(entries))
 
 
 def make_stage(obj: object, role: Role | None = None, name: str | None = None) -> Stage:

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Protocol, cast
-
-from returns.result import Success
+from typing import TYPE_CHECKING, Protocol, cast
 
 from ..batch import find_twins
-from ..call import Call, set_caller
+from ..call import Call, set_caller, set_wording
 from ..compose.pipeline import Pipeline
 from ..errors import SetupError
-from ..messages import render
+from ..messages import Wording
 from .records import Answered, Turn
 from .requests import Request
 from .turn_state import Hints, TurnState
@@ -51,8 +49,8 @@ async def run_turn(
     pipeline: Pipeline,
     *,
     attempts: int = 3,
-    profile: str | Profile = "default",
-    verbosity: str = "normal",
+    profile: str | Profile | None = None,
+    verbosity: str | None = None,
     templates: Mapping[str, Texts] | None = None,
     principal: str = "",
     deps: object = None,
@@ -74,9 +72,9 @@ async def run_turn(
         calls: The calls of the model's reply.
         pipeline: Runs the calls.
         attempts: How many times calls run at most, the first time included; at least 1. Default 3.
-        profile: As with `pipeline.render`.
-        verbosity: As with `pipeline.render`.
-        templates: As with `pipeline.render`.
+        profile: As with `pipeline.render`. Default None: as the pipeline words its texts.
+        verbosity: Likewise.
+        templates: Likewise.
         principal: Who asks, for each call of the turn that does not say it. Default "": no principal.
         deps: The caller's own object, for each call of the turn that has none. Default None: none.
         conversation: The thread or session, for each call of the turn that has none, see `Call`. Default "": none.
@@ -90,8 +88,9 @@ async def run_turn(
     """
     if attempts < 1:
         raise SetupError(f"run_turn: `attempts` must be ≥ 1, not {attempts}")
-    wording: dict[str, Any] = {"profile": profile, "verbosity": verbosity, "templates": templates}
-    render(Success(None), **wording)  # raises for a wrong option before anything runs
+    wording = (pipeline.wording or Wording()).changed(profile, verbosity, templates)
+    for call in calls:  # what runs may be a copy
+        set_wording(call, wording)
     asked = set_caller(list(calls), principal, deps, conversation)
     with pipeline.begin_turn() if asked else nullcontext():
         return await _run(model, asked, TurnState(pipeline, wording), attempts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import attrs
 
@@ -13,7 +13,7 @@ from ..compose.pipeline import Pipeline
 from ..errors import InvalidParams, MalformedCall, NeedsUserInput
 from ..guards import Guards
 from ..identity import Conversation
-from ..messages import render
+from ..messages import Wording, render
 from ..messages.odd_fields import coerce_error_fields
 from ..report import CallReport
 from .effects import Effects, TurnGuard, requires_retry
@@ -51,7 +51,7 @@ class TurnState:
     """One turn under way."""
 
     pipeline: Pipeline
-    wording: dict[str, Any]  # options of `render`
+    wording: Wording
     requests: list[Request] = attrs.field(factory=list[Request])
     latest: list[Request] = attrs.field(factory=list[Request])  # those that ran last
     records: list[Record] = attrs.field(factory=list[Record])
@@ -136,7 +136,7 @@ class TurnState:
             request, call = assigned[place]
             if guards[index].repeated is not None:  # the checks alone did not show it; the request stays as it is
                 request = Request(call)
-                request.outcome, request.text = outcomes[index], render(outcomes[index], **self.wording)
+                request.outcome, request.text = outcomes[index], render(outcomes[index], wording=self.wording)
                 answers[place] = request
                 continue
             request.identity = guards[index].identity or identify(check(self.pipeline, call))
@@ -152,7 +152,7 @@ class TurnState:
             self.requests.append(request)
         request.call, request.outcome, request.attempt = call, outcome, request.attempt + 1
         request.tool = self.pipeline.find(call.name) if report is None else report.tool
-        request.text = render(outcome, previous=before, tool=request.name, **self.wording)
+        request.text = render(outcome, previous=before, tool=request.name, wording=self.wording)
         error = request.error
         if isinstance(error, NeedsUserInput) and self.question is None:
             self.question = cast("NeedsUserInput", coerce_error_fields(error)).question

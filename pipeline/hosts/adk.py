@@ -80,7 +80,7 @@ class ToolcallPlugin(BasePlugin):
         pipeline = self._find_pipeline(offered)
         call = Call(tool.name, dict(tool_args), tool_context.function_call_id or "")
         outcome = await self.host.run(pipeline, call, body)
-        answer: Any = {"error": render(outcome)} if is_failure(outcome) else outcome.unwrap()
+        answer: Any = {"error": render(outcome, call=call)} if is_failure(outcome) else outcome.unwrap()
         return None if answer is _LEFT else answer if isinstance(answer, dict) else {"result": answer}
 
     def _find_pipeline(self, offered: Mapping[str, tuple[Any, HostTool]]) -> Pipeline:

@@ -57,7 +57,7 @@ class ToolcallMiddleware(FunctionMiddleware):
 
         call = Call(context.function.name, _read(context), str(context.metadata.get("call_id", "")))
         outcome = await self.host.run(self.host.offer(offered), call, body)
-        context.result = render(outcome) if is_failure(outcome) else outcome.unwrap()
+        context.result = render(outcome, call=call) if is_failure(outcome) else outcome.unwrap()
 
     def _read_error(self, call: ValidCall, exc: Exception) -> object:
         match type(exc).__name__, exc.__cause__:

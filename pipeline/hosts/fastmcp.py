@@ -84,7 +84,7 @@ class ToolcallMiddleware(Middleware):
             if told:
                 return told[-1]
             kind = outcome.failure().kind
-            return ToolResult(content=render(outcome), is_error=True, meta={"toolcall/kind": kind})
+            return ToolResult(content=render(outcome, call=call), is_error=True, meta={"toolcall/kind": kind})
         answered: Any = outcome.unwrap()
         result: ToolResult = answered
         return result
@@ -161,11 +161,12 @@ class _Exported(Tool):
             context = get_context()
         except RuntimeError:  # it was not called through a server
             context = None
-        outcome = await self.pipeline(Call(self.own, arguments, find_request_id(context)))
+        call = Call(self.own, arguments, find_request_id(context))
+        outcome = await self.pipeline(call)
         value = None if is_failure(outcome) else outcome.unwrap()
         if type(value).__module__.startswith("fastmcp"):
             return self.convert_result(value)
-        made = make_result(outcome)
+        made = make_result(outcome, call=call)
         read = CallToolResult.model_validate(made)
         structured = made.get("structuredContent")
         if isinstance(value, Mapping) and find_parts(value, with_bytes=True) is None:

@@ -9,7 +9,7 @@ from typing import Any
 from ..adapters.common import says_error
 from ..call import Call, Outcome, ValidCall, is_failure
 from ..compose import Pipeline
-from ..messages import File, Image, render
+from ..messages import File, Image, Wording, render
 from ..options import check_type
 from ..tools import Effect, ToolView
 from .framework import foresee, list_media, list_offered, requires
@@ -65,7 +65,7 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
         def body(valid: ValidCall) -> object:
             return self._check(handler(_write(request, valid, tools)))
 
-        return _answer(request, self.host.run_sync(pipeline, call, body))
+        return _answer(request, call, self.host.run_sync(pipeline, call, body))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
@@ -76,7 +76,7 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
         async def body(valid: ValidCall) -> object:
             return self._check(await handler(_write(request, valid, tools)))
 
-        return _answer(request, await self.host.run(pipeline, call, body))
+        return _answer(request, call, await self.host.run(pipeline, call, body))
 
     def _read(self, request: ToolCallRequest) -> tuple[Pipeline, Call, dict[str, BaseTool]]:
         offered, tools = self._offer([*request.runtime.tools, *([request.tool] if request.tool else ())])
@@ -98,11 +98,11 @@ def _write(request: ToolCallRequest, call: ValidCall, tools: Mapping[str, BaseTo
     return request.override(tool_call=sent, tool=tools[call.tool.name])
 
 
-def _answer(request: ToolCallRequest, outcome: Outcome) -> Any:
+def _answer(request: ToolCallRequest, call: Call, outcome: Outcome) -> Any:
     if not is_failure(outcome):
         return outcome.unwrap()
     sent = request.tool_call
-    return ToolMessage(render(outcome), name=sent["name"], tool_call_id=sent["id"] or "", status="error")
+    return ToolMessage(render(outcome, call=call), name=sent["name"], tool_call_id=sent["id"] or "", status="error")
 
 
 def put_calls_right(reply: Any, pipeline: Pipeline) -> Any:
@@ -144,10 +144,10 @@ class _Exported(BaseTool):
     handle_tool_error: Any = True
 
     def _run(self, /, **arguments: object) -> Any:
-        return _tell(self.pipeline.call_sync(self.own, arguments))
+        return _tell(self.pipeline.call_sync(self.own, arguments), self.pipeline.wording)
 
     async def _arun(self, /, **arguments: object) -> Any:
-        return _tell(await self.pipeline(Call(self.own, arguments)))
+        return _tell(await self.pipeline(Call(self.own, arguments)), self.pipeline.wording)
 
 
 def export_tools(registry: ToolView, pipeline: Pipeline) -> list[BaseTool]:
@@ -172,11 +172,11 @@ def export_tools(registry: ToolView, pipeline: Pipeline) -> list[BaseTool]:
     ]
 
 
-def _tell(outcome: Outcome) -> Any:
+def _tell(outcome: Outcome, wording: Wording | None) -> Any:
     if says_error(outcome):
-        raise ToolException(render(outcome))
+        raise ToolException(render(outcome, wording=wording))
     media = list_media(outcome)
-    return render(outcome) if media is None else [_to_block(part) for part in media]
+    return render(outcome, wording=wording) if media is None else [_to_block(part) for part in media]
 
 
 def _to_block(part: str | Image | File) -> dict[str, str]:

@@ -93,8 +93,9 @@ def run_config(agent: Agent[Any], **options: Any) -> RunConfig:
         own = _list_behind(await _active.get(agent).clone(mcp_servers=[]).get_all_tools(args.run_context))
         if not own:
             return None
-        found: Any = own[0].host.offer(_describe(each.tool for each in own)).resolve(Call(args.tool_name))
-        return render(found) if is_failure(found) else None
+        pipeline = own[0].host.offer(_describe(each.tool for each in own))
+        found: Any = pipeline.resolve(Call(args.tool_name))
+        return render(found, wording=pipeline.wording) if is_failure(found) else None
 
     options |= {"tool_error_formatter": tell, "call_model_input_filter": learn}
     return RunConfig(tool_not_found_behavior="return_error_to_model", **options)
@@ -168,7 +169,7 @@ class Behind:
 
         call = Call(self.tool.name, sent, context.tool_call_id, deps=context.context)
         outcome = await self.host.run(self.pipeline, call, body)
-        return render(outcome) if is_failure(outcome) else outcome.unwrap()
+        return render(outcome, call=call) if is_failure(outcome) else outcome.unwrap()
 
     def _read(self, call: ValidCall, exc: AgentsException) -> object:
         if isinstance(exc, ModelBehaviorError) and str(exc).startswith(_UNFIT):
@@ -212,9 +213,10 @@ def export_tools(registry: ToolView, pipeline: Pipeline) -> list[FunctionTool]:
 
 def _export(offered: dict[str, Any], own: str, pipeline: Pipeline) -> FunctionTool:
     async def run(context: Any, sent: str) -> Any:
-        outcome = await pipeline(Call(own, sent, context.tool_call_id, deps=context.context))
+        call = Call(own, sent, context.tool_call_id, deps=context.context)
+        outcome = await pipeline(call)
         media = list_media(outcome)
-        return render(outcome) if media is None else [_to_output(part) for part in media]
+        return render(outcome, call=call) if media is None else [_to_output(part) for part in media]
 
     return FunctionTool(
         name=offered["name"],

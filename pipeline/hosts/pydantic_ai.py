@@ -70,7 +70,7 @@ class ToolcallCapability(AbstractCapability[Any]):
         pipeline, sent = self._read(ctx, tool_def, call, args)
         if (valid := foresee(pipeline, sent)) is not None:
             return await handler(dict(valid.params))
-        raise ToolFailed(render(await pipeline(sent)))  # refused there too, and recorded
+        raise ToolFailed(render(await pipeline(sent), call=sent))  # refused there too, and recorded
 
     async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
         """Run one call."""
@@ -81,9 +81,10 @@ class ToolcallCapability(AbstractCapability[Any]):
             except (ModelRetry, ToolFailed) as exc:
                 return Failure(ExecutionFailed(approved(exc.message), cause=exc))
 
-        outcome = await self.host.run(*self._read(ctx, tool_def, call, call.args), body)
+        pipeline, sent = self._read(ctx, tool_def, call, call.args)
+        outcome = await self.host.run(pipeline, sent, body)
         if is_failure(outcome):
-            raise ToolFailed(render(outcome))
+            raise ToolFailed(render(outcome, call=sent))
         return outcome.unwrap()
 
     def _offer(self, request: Any) -> tuple[Pipeline, frozenset[str]]:
@@ -137,7 +138,7 @@ def _retell(part: Any, pipeline: Pipeline, known: Collection[str]) -> Any:
     if not isinstance(part, (ToolReturnPart, RetryPromptPart)) or not part.tool_name or part.tool_name in known:
         return part
     found = pipeline.resolve(Call(part.tool_name))
-    return replace(part, content=render(found)) if type(found) is Failure else part
+    return replace(part, content=render(found, wording=pipeline.wording)) if type(found) is Failure else part
 
 
 def export_tools(registry: ToolView, pipeline: Pipeline) -> FunctionToolset[Any]:
@@ -155,23 +156,24 @@ def export_tools(registry: ToolView, pipeline: Pipeline) -> FunctionToolset[Any]
 
 def _export(offered: dict[str, Any], own: str, pipeline: Pipeline) -> Tool[Any]:
     async def run(ctx: RunContext[Any], /, **arguments: object) -> object:
-        outcome = await pipeline(Call(own, arguments, ctx.tool_call_id or "", deps=ctx.deps))
+        call = Call(own, arguments, ctx.tool_call_id or "", deps=ctx.deps)
+        outcome = await pipeline(call)
         if says_error(outcome):
-            raise ToolFailed(render(outcome))
-        return _to_return(outcome)
+            raise ToolFailed(render(outcome, call=call))
+        return _to_return(outcome, call)
 
     description = offered.get("description", "")
     return Tool.from_schema(run, offered["name"], description, json_schema=offered["parameters"], takes_ctx=True)
 
 
-def _to_return(outcome: Outcome) -> object:
+def _to_return(outcome: Outcome, call: Call) -> object:
     """Return a value that Pydantic AI can write into the history; one that it cannot write would end the run."""
     value = outcome.unwrap()
     if type(value).__module__.startswith("pydantic_ai"):
         return value
     media = list_media(outcome)
     if media is None:
-        return to_data(value)[0] if find_parts(value, with_bytes=True) is None else render(outcome)
+        return to_data(value)[0] if find_parts(value, with_bytes=True) is None else render(outcome, call=call)
     return [
         part if isinstance(part, str) else BinaryContent(data=part.data, media_type=part.media_type) for part in media
     ]

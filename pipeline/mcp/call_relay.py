@@ -14,6 +14,7 @@ from returns.result import Failure, Success
 from ..call import Call, Outcome, make_uuid
 from ..compose import Pipeline
 from ..errors import ExecutionFailed, ToolError, Transient, Unavailable
+from ..messages import Wording
 from ..privacy import approved
 from ..telemetry import continued
 from ..tools import ToolContext, ToolRegistry
@@ -73,6 +74,11 @@ class CallRelay:
         self._conversation = make_uuid()  # a relay has one client, which uses no id twice
         self._progress: dict[str, ToolContext[Exchange]] = {}  # by the token that the client gave
 
+    @property
+    def wording(self) -> Wording | None:
+        """How the texts for the model are worded."""
+        return self._run.wording
+
     async def answer(self, request: Message) -> bytes:
         """Run the call in a request. Returns the line that answers it."""
         params = read_object(request, "params")
@@ -87,7 +93,7 @@ class CallRelay:
             conversation=self._conversation,
         )
         outcome = await self._run_call(call, meta)
-        return self._write(request["id"], outcome, exchange, is_modern=_MODERN + "protocolVersion" in meta)
+        return self._write(request["id"], outcome, call, exchange, is_modern=_MODERN + "protocolVersion" in meta)
 
     async def _run_call(self, call: Call, meta: Message) -> Outcome:
         refusal = await self._learn(call.name, meta)
@@ -182,7 +188,7 @@ class CallRelay:
             whole = total if isinstance(total, (int, float)) else None
             context.progress(done, whole, text if isinstance(text, str) else "")
 
-    def _write(self, request_id: object, outcome: Outcome, exchange: Exchange, *, is_modern: bool) -> bytes:
+    def _write(self, request_id: object, outcome: Outcome, call: Call, exchange: Exchange, *, is_modern: bool) -> bytes:
         """The line of the answer: the server's own where it reported the outcome, byte for byte but for the id."""
         error: ToolError | None = outcome.failure() if isinstance(outcome, Failure) else None
         answer = exchange.answer
@@ -201,6 +207,6 @@ class CallRelay:
             result = outcome.unwrap()
             message = {"jsonrpc": "2.0", "id": request_id, "result": result if is_message(result) else {}}
         else:
-            result = make_error_result(error, complete=is_modern)
+            result = make_error_result(error, complete=is_modern, call=call, wording=self.wording)
             message = {"jsonrpc": "2.0", "id": request_id, "result": result}
         return dump(message)

@@ -9,6 +9,8 @@ from typing import Any, cast
 import attrs
 
 from ..errors import SetupError
+from ..messages import Wording
+from ..messages.templates import Texts
 from ..options import check_count, check_number, check_type, read_url
 from ..parameters import Limits
 from ..privacy import REDACTED, Redact
@@ -125,6 +127,10 @@ class RelayPolicy:
         tools: Decisions about single tools, by name.
         limits: How much is taken.
         telemetry: Where spans and metrics go. Default None: as the environment says.
+        profile: How the texts for the model are worded, see `Wording`. Default ``default``.
+        verbosity: See `Wording`. Default ``normal``.
+        templates: Texts that replace the texts of the profile, see `Wording`. Default: none.
+        listed: See `Wording`. Default None.
         locate: Returns the file and the line of a key, as ``policy.toml:9: ``. Default: a policy that was made in code
             has none.
     """
@@ -137,6 +143,10 @@ class RelayPolicy:
     tools: Mapping[str, ToolPolicy] = attrs.field(factory=dict[str, ToolPolicy], hash=False)
     limits: RelayLimits = RelayLimits()
     telemetry: TelemetryPolicy | None = None
+    profile: str = "default"
+    verbosity: str = "normal"
+    templates: Mapping[str, Texts] = attrs.field(factory=dict[str, Any], hash=False)
+    listed: int | None = None
     locate: Callable[..., str] = attrs.field(default=lambda *_keys: "", eq=False, repr=False, metadata={IN_CODE: True})
 
     def __attrs_post_init__(self) -> None:
@@ -146,6 +156,13 @@ class RelayPolicy:
         check_count("policy", "attempts", self.attempts)
         if not all(isinstance(cast("object", name), str) and name for name in self.redact):
             raise SetupError(f"policy: `redact` must be an array of names, not {list(self.redact)!r}")
+        _ = self.wording
+
+    @property
+    def wording(self) -> Wording | None:
+        """How the texts for the model are worded; None: as by default."""
+        words = Wording(self.profile, self.verbosity, self.templates, self.listed)
+        return None if words == _DEFAULT_WORDING else words
 
     def of_tool(self, name: str) -> ToolPolicy:
         """Return the decisions about a tool."""
@@ -166,3 +183,4 @@ class RelayPolicy:
 
 
 _NOTHING = ToolPolicy()
+_DEFAULT_WORDING = Wording(templates={})

@@ -11,9 +11,9 @@ from urllib.parse import quote
 from returns.result import Failure
 
 from ..adapters.common import to_parts
-from ..call import Outcome, is_failure
+from ..call import Call, Outcome, is_failure
 from ..errors import ToolError
-from ..messages import render
+from ..messages import Wording, render
 from ..messages.parts import Audio, File, Image, Link, Part
 from ..messages.result_parts import find_parts, read_mcp
 from ..messages.text import replace_surrogates
@@ -29,7 +29,9 @@ _SHORT: Final = 50_000  # characters of a value that `render` does not cut
 _UNFIT: Final = "The tool ran, but its result does not have the form that the tool declares. The result:"
 
 
-def make_result(outcome: Outcome[Any], form: OutputForm | None = None, name: str = "") -> Message:
+def make_result(
+    outcome: Outcome[Any], form: OutputForm | None = None, name: str = "", call: Call | None = None
+) -> Message:
     """Return the result that reports an outcome to a client.
 
     A value that does not fit the declared form is sent as an error, with the value: a client would refuse it otherwise.
@@ -38,16 +40,17 @@ def make_result(outcome: Outcome[Any], form: OutputForm | None = None, name: str
         outcome: Of the call.
         form: Of what the tool returns. Default None: none is declared.
         name: The tool's, for the log. Default "": not known.
+        call: The call, for the wording of its texts. Default None: as by default.
     """
     if is_failure(outcome):
-        return make_error_result(outcome.failure(), complete=False)
+        return make_error_result(outcome.failure(), complete=False, call=call)
     value: Any = outcome.unwrap()
     if form is None and type(value) is str:
-        return {"content": [_make_text(render(outcome))], "isError": False}
+        return {"content": [_make_text(render(outcome, call=call))], "isError": False}
     parts = None if type(value) in _SCALARS else find_parts(value, with_bytes=True)
     result: Message
     if parts is not None:
-        result = _make_content(outcome, value)
+        result = _make_content(outcome, value, call)
         if form is None or result["isError"]:
             return result
         read = read_mcp(value)
@@ -55,8 +58,10 @@ def make_result(outcome: Outcome[Any], form: OutputForm | None = None, name: str
         structured = form.structure(given, *to_data(given))
     else:
         data, text = to_data(value)
-        is_whole = value is not None and len(text) <= _SHORT and not text.startswith('"')
-        told = replace_surrogates(text) if is_whole else render(outcome)  # which would make the same text once more
+        # render would make the same text of a short value once more
+        is_plain = call is None or call.wording is None
+        is_whole = is_plain and value is not None and len(text) <= _SHORT and not text.startswith('"')
+        told = replace_surrogates(text) if is_whole else render(outcome, call=call)
         result = {"content": [_make_text(told)], "isError": False}
         if form is None:
             return result
@@ -68,12 +73,12 @@ def make_result(outcome: Outcome[Any], form: OutputForm | None = None, name: str
     return result
 
 
-def _make_content(outcome: Outcome[Any], value: Any) -> Message:
+def _make_content(outcome: Outcome[Any], value: Any, call: Call | None) -> Message:
     """The result of a value that is made of parts."""
     native = _read_native(value)
     if native is not None:
         return native
-    result: Message = {"content": [_make_block(part) for part in to_parts(outcome)], "isError": False}
+    result: Message = {"content": [_make_block(part) for part in to_parts(outcome, call)], "isError": False}
     read = read_mcp(value)
     if read is not None:
         if read.is_error:
@@ -132,16 +137,20 @@ _BLOCKS: Final = ("TextContent", "ImageContent", "AudioContent", "EmbeddedResour
 KIND: Final = "toolcall/kind"  # in the `_meta` of a result that the server did not make
 
 
-def make_error_result(error: ToolError, *, complete: bool) -> Message:
+def make_error_result(
+    error: ToolError, *, complete: bool, call: Call | None = None, wording: Wording | None = None
+) -> Message:
     """Make the result that reports a failure of the pipeline to a client, in the form of a tool's own failure.
 
     Args:
         error: The failure.
         complete: Whether to say ``resultType: "complete"``, as the versions without a handshake demand (from 2026).
+        call: The call, for the wording of its texts. Default None: there is none.
+        wording: Another wording than the call's. Default None: the call's.
     """
     outcome: Outcome = Failure(error)
     result: Message = {
-        "content": [{"type": "text", "text": str(render(outcome))}],
+        "content": [{"type": "text", "text": str(render(outcome, call=call, wording=wording))}],
         "isError": True,
         "_meta": {KIND: error.kind},
     }

@@ -92,7 +92,7 @@ class RunningCalls:
             await self._reply(key, dump(error), batch)
         elif self._is_full(size):
             is_modern = _VERSION in read_object(read_object(request, "params"), "_meta")
-            result = make_error_result(Unavailable("", "busy"), complete=is_modern)
+            result = make_error_result(Unavailable("", "busy"), complete=is_modern, wording=self._relay.wording)
             await self._reply(key, dump({"jsonrpc": "2.0", "id": request_id, "result": result}), batch)
         else:
             running = self._running[key] = _Running(anyio.CancelScope(), size)

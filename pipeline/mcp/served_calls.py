@@ -142,7 +142,7 @@ class ServedCalls:
         if tool is None and is_success(outcome):
             resolved = self._pipeline.resolve(call)  # by an alias, or a form of the name that the pipeline accepts
             tool = resolved.tool if isinstance(resolved, ResolvedCall) else None
-        result = make_result(outcome, None if tool is None else self._tools.find_form(tool), call.name)
+        result = make_result(outcome, None if tool is None else self._tools.find_form(tool), call.name, call)
         return complete(result) if is_modern(context) else result
 
     async def _run(self, call: Call, _context: Any) -> Outcome:

@@ -12,8 +12,7 @@ from returns.result import Failure, Success
 from ..call import Call, Outcome
 from ..errors import Repair, ToolError
 from ..privacy import PublicText
-from ..provider_names import OfferedName
-from .rendering import render
+from .rendering import read_tool_name, render
 from .style import Profile, get_profile, get_verbosity
 
 if TYPE_CHECKING:
@@ -27,19 +26,19 @@ class Conversation:
     A success of a tool removes its failure from the memory. A pipeline itself remembers no failures.
 
     Args:
-        profile: As in `render`.
-        verbosity: As in `render`.
-        templates: As in `render`.
+        profile: As in `render`. Default None: as the pipeline words its texts.
+        verbosity: As in `render`; likewise.
+        templates: As in `render`; likewise.
         limit: As in `render`.
         tools: How many tools' last failures are remembered; the oldest is forgotten first. Default 64.
-        listed: As in `render`.
+        listed: As in `render`; likewise.
 
     Raises:
         SetupError: The profile or the verbosity is not known, a template is not valid, or ``listed`` is negative.
     """
 
-    profile: str | Profile = "default"
-    verbosity: str = "normal"
+    profile: str | Profile | None = None
+    verbosity: str | None = None
     templates: Mapping[str, Texts] | None = None
     limit: int | None = 100_000
     tools: int = 64
@@ -47,8 +46,8 @@ class Conversation:
     _failed: OrderedDict[str, ToolError] = attrs.field(init=False, repr=False, factory=OrderedDict[str, ToolError])
 
     def __attrs_post_init__(self) -> None:
-        get_profile(self.profile)
-        get_verbosity(self.verbosity)
+        get_profile(self.profile or "default")
+        get_verbosity(self.verbosity or "normal")
         Profile("its own", self.templates or {})
         render(Success(None), listed=self.listed)
 
@@ -56,11 +55,11 @@ class Conversation:
         """Render the outcome of a call for the model, as `render` does, and remember a failure.
 
         Args:
-            call: The call, for the name of its tool.
+            call: The call, for the name of its tool and the wording of its pipeline.
             outcome: The outcome of the call.
             repairs: As in `render`.
         """
-        name = _tool_name(call)
+        name = read_tool_name(call)
         previous = self._failed.pop(name, None)
         if type(outcome) is Failure:
             self._failed[name] = outcome.failure()
@@ -68,6 +67,7 @@ class Conversation:
                 self._failed.popitem(last=False)
         return render(
             outcome,
+            call=call,
             profile=self.profile,
             previous=previous,
             verbosity=self.verbosity,
@@ -81,11 +81,3 @@ class Conversation:
     def forget(self) -> None:
         """Forget all failures, as for a new conversation."""
         self._failed.clear()
-
-
-def _tool_name(call: Call) -> str:
-    """Return the tool's own name if the call is resolved, else the requested name, which may be of any type."""
-    name: object = call.name
-    if type(name) is not OfferedName:  # which is the tool's own name as well, for the texts of its provider
-        name = getattr(getattr(call, "tool", None), "name", name)
-    return name if type(name) is OfferedName else str.__str__(name) if isinstance(name, str) else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import attrs
 from returns.result import Failure, Success
 
-from ..call import Outcome
+from ..call import Call, Outcome
 from ..errors import OutcomeUnknown, Repair, SetupError, ToolError, UnknownTool
 from ..privacy import PublicText
 from ..provider_names import OfferedName, make_provider_name
@@ -20,6 +20,7 @@ from .values import as_text, elide_middle, write_data
 if TYPE_CHECKING:
     from .style import Profile
     from .templates import Texts
+    from .wording import Wording
 
 _LIMIT = 100_000  # characters: a longer value would fill the context of many models
 _MAX_ERROR = NORMAL.characters  # longest text of a failure
@@ -28,9 +29,11 @@ _MAX_ERROR = NORMAL.characters  # longest text of a failure
 def render(
     outcome: Outcome[Any] | ToolError,
     *,
-    profile: str | Profile = "default",
+    call: Call | None = None,
+    wording: Wording | None = None,
+    profile: str | Profile | None = None,
     previous: ToolError | None = None,
-    verbosity: str = "normal",
+    verbosity: str | None = None,
     templates: Mapping[str, Texts] | None = None,
     tool: str | None = None,
     repairs: Sequence[Repair] = (),
@@ -45,11 +48,15 @@ def render(
 
     Args:
         outcome: A ``Success``, a ``Failure``, or the error of a failure.
+        call: The call, which knows the wording of the pipeline that ran it, and the name of its tool. Default None: a
+            text as by default.
+        wording: Another wording than the call's. Default None: the call's. What the options below say wins over both.
         profile: ``default``, ``llmproc``, ``rfc015``, ``structured``, ``agentopia``, ``invalid_tool`` or a `Profile`.
+            Default None: as worded, else ``default``.
         previous: The error of the last call of the same tool. The text then says what changed since. Default: none.
         verbosity: ``terse`` (one line for each problem, about 250 tokens), ``normal`` (with one line of help, 2,000
             tokens) or ``full`` (with details and the form of valid arguments, 4,000 tokens). A token counts as four
-            characters.
+            characters. Default None: as worded, else ``normal``.
         templates: Texts that replace the profile's; `toolcall_pipeline.messages.templates` describes the keys.
         tool: The name of the tool, for texts that contain it. Not needed where the error holds the name.
         repairs: The repairs of a `CallReport`, which a line at the end then describes. Default: no such line.
@@ -62,6 +69,16 @@ def render(
         SetupError: The profile or the verbosity is not known, a template is not valid, ``listed`` is negative, or the
             outcome has to be awaited first.
     """
+    if call is not None:
+        wording = wording or call.wording
+        tool = tool or read_tool_name(call)
+    if wording is not None:
+        profile = wording.profile if profile is None else profile
+        verbosity = wording.verbosity if verbosity is None else verbosity
+        templates = wording.templates if templates is None else templates
+        listed = wording.listed if listed is None else listed
+    profile = "default" if profile is None else profile
+    verbosity = "normal" if verbosity is None else verbosity
     if listed is not None and listed < 0:
         raise SetupError(f"`listed` must be ≥ 0, not {listed}")
     if type(outcome) is Success:
@@ -82,6 +99,14 @@ def render(
     from .assembly import append_note  # 10 ms, and most texts do without
 
     return append_note(text, repairs, profile)
+
+
+def read_tool_name(call: Call) -> str:
+    """The tool's own name if the call is resolved, else the requested name, which may be of any type."""
+    name: object = call.name
+    if type(name) is not OfferedName:  # which is the tool's own name as well, for the texts of its provider
+        name = getattr(getattr(call, "tool", None), "name", name)
+    return name if type(name) is OfferedName else str.__str__(name) if isinstance(name, str) else ""
 
 
 def _render_error(

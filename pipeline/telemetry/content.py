@@ -39,12 +39,12 @@ def render_outcome(report: CallReport, *, limit: int | None = None) -> str:
     if outcome is None:
         return ""
     if redacted is None:
-        return render(outcome, limit=limit)
+        return render(outcome, call=report.call, limit=limit)
     if type(outcome) is not Success:
-        return redacted.show(render(outcome), _ERROR)
+        return redacted.show(render(outcome, call=report.call), _ERROR)
     if redacted.hook is not None:
         outcome = Success(_redact_result(cast("Any", outcome).unwrap(), redacted.hook))
-    return redacted.hide(render(outcome, limit=limit))
+    return redacted.hide(render(outcome, call=report.call, limit=limit))
 
 
 def _redact_result(value: object, redact: Redact) -> object:

@@ -132,7 +132,7 @@ class LineRunner:
         mark = None if self.marks is None else self.marks.take(line)
         if mark is None or self.rerun_unknown:
             return False
-        self.results.write(build_unknown_row(line, mark.tool, self.pipeline.find(mark.tool)))
+        self.results.write(build_unknown_row(line, mark.tool, self.pipeline.find(mark.tool), self.pipeline.wording))
         return True
 
     async def _run_marked(self, line: CallLine, call: Call) -> dict[str, Any]:
@@ -163,7 +163,7 @@ class LineRunner:
             error = Crashed(exc)
             tool = self.pipeline.find(call.name)
             log_failure(call, tool, error, make_mask(call, tool))
-            return build_row_without_report(line, error.kind, render(error), 1, perf_counter() - began)
+            return build_row_without_report(line, error.kind, render(error, call=call), 1, perf_counter() - began)
 
 
 def default_concurrency(executor: str | None, workers: int | None) -> int:

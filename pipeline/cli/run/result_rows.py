@@ -9,7 +9,7 @@ import attrs
 
 from ...call import is_failure
 from ...errors import InvalidParams, OutcomeUnknown, Repair
-from ...messages import render
+from ...messages import Wording, render
 from ...privacy import dump_neutral_json
 from ...report import Attempt, CallReport
 from ...telemetry.content import render_outcome
@@ -61,16 +61,21 @@ def build_row_without_report(
     return row | {"ms": round(seconds * 1000, 3), "repairs": []}
 
 
-def build_unknown_row(line: CallLine, tool_name: str | None, tool: Tool[..., Any] | None) -> dict[str, Any]:
+def build_unknown_row(
+    line: CallLine, tool_name: str | None, tool: Tool[..., Any] | None, wording: Wording | None = None
+) -> dict[str, Any]:
     """The result of a call that had begun when an earlier run ended, and that is not run again.
 
     Args:
         line: The line of the call.
         tool_name: The name of its tool in the earlier run.
         tool: The tool of that name, if there is one now.
+        wording: Of the pipeline.
     """
     error = OutcomeUnknown(None, None if tool is None else tool.verify_with)
-    return build_row_without_report(line, error.kind, render(error), 1) | {"tool": tool_name}
+    return build_row_without_report(line, error.kind, render(error, call=line.call, wording=wording), 1) | {
+        "tool": tool_name
+    }
 
 
 def encode_row(row: dict[str, Any]) -> bytes:

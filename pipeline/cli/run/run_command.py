@@ -18,7 +18,8 @@ from ...compose.pipeline import Pipeline
 from ...errors import SetupError
 from ...executors import Executor, Thread
 from ..asker import NOBODY, Asker
-from ..loading import check_schemas, find_registry, load_target
+from ..loading import check_schemas, find_registry, load_target, word
+from ..shared_options import AS_IT_IS, Worded
 from ..stdio import redirect_to_stderr, take_stdin, take_stdout
 from ..terminal_text import CommandError, format_count
 from .interruption import exit_without_threads, to_exit_code
@@ -36,6 +37,7 @@ def run(
     calls: str,
     output: Path,
     asker: Asker = NOBODY,
+    worded: Worded = AS_IT_IS,
     *,
     concurrency: int | None = None,
     timeout: float | None = None,
@@ -61,6 +63,7 @@ def run(
             chosen = choose_executor(executor, workers, concurrency)
             given = {"timeout": timeout, "attempts": attempts, "executor": executor, "workers": workers}
             pipeline = _build_pipeline(target, chosen, {key: each for key, each in given.items() if each is not None})
+            pipeline = word(pipeline, worded)
             with _open_calls(calls) as fd, _open_results(output, resume=resume) as (results, marks):
                 progress = RunProgress()
                 if (registry := find_registry(pipeline)) is not None and not len(registry):
