@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
 
 import anyio
@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 from database_servers import Server, find_program, postgres_server, redis_server
+from limit_cases import CASES, check_rate, check_units
 from stalling_relay import StallingRelay
 from store_cases import contend, kill
 from store_worker import MAKE, add_to_pair
@@ -50,6 +51,18 @@ def running(request: pytest.FixtureRequest) -> Iterator[Running]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def servers() -> Iterator[dict[Kind, Running]]:
+    with ExitStack() as stack:
+        yield {kind: stack.enter_context(run(kind)) for kind in KINDS}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    found: Kind = request.param
+    return found
+
+
 def test_they_keep_the_rules(running: Running) -> None:
     """Each keeps every rule of a store, on each event loop."""
     check_store(MAKE[running.kind](running.address()))
@@ -65,6 +78,22 @@ async def test_processes_share_a_server(running: Running) -> None:
 async def test_a_killed_process_leaves_nothing_half_written(running: Running) -> None:
     """There are both keys of a write or none, and all that was confirmed."""
     await kill(running.kind, running.address(), kills=10)
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_limits_share_a_server(servers: dict[Kind, Running], kind: Kind, case: str) -> None:
+    """Each rule of a shared limit holds over each server."""
+    with anyio.fail_after(PATIENT):
+        async with MAKE[kind](servers[kind].address()) as store:
+            await CASES[case](store)
+            async for key, _ in store.scan():
+                await store.write(Change(key, None))
+
+
+def test_four_processes_keep_a_limit(servers: dict[Kind, Running], kind: Kind) -> None:
+    """Never more than the limit, and at least nine tenths of a rate are used."""
+    check_rate(kind, servers[kind].address())
+    check_units(kind, servers[kind].address())
 
 
 async def test_a_server_that_crashes(running: Running) -> None:

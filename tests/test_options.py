@@ -34,6 +34,7 @@ from toolcall_pipeline.middlewares import (
     Validate,
     standard,
 )
+from toolcall_pipeline.stores import Memory
 
 TOOLS = ToolRegistry()
 
@@ -60,6 +61,14 @@ NO_FLAG = [3, 1, "yes", [True], Odd()]
 NO_EXECUTOR = [3, "thread", Thread, print, Odd()]
 NO_POLICY: list[Any] = [3, None, [], "a", {"atempts": 1}, {1: 1}]
 NO_KINDS = [3, "timeout", {"internal"}, [1], [["timeout"]]]
+
+
+def _sharing() -> dict[str, Any]:
+    return {
+        "store": [3, "a.db", Memory, print, Odd()],
+        "when_away": [3, "open", None, ["local"], Odd()],
+        "share_as": [3, None, b"a", Odd()],
+    }
 
 
 def _retries() -> dict[str, Any]:
@@ -150,6 +159,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "key": NO_SYNC_FUNCTION,
             "clock": [*NO_SYNC_FUNCTION, None],
             "sleep": [*NO_FUNCTION, None],
+            **_sharing(),
         },
     ),
     RateLimit(1).queueing: ({}, {"max_wait": [*NO_NUMBER, 0, None]}),
@@ -164,6 +174,8 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "groups": NO_MAPPING,
             "groups['x']": [3, None, ["a"]],
             "key": NO_SYNC_FUNCTION,
+            "lease": [*NO_NUMBER, 0, None],
+            **_sharing(),
         },
     ),
     CircuitBreaker: (
@@ -179,6 +191,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "probes": [*NO_COUNT, 0, None],
             "key": NO_SYNC_FUNCTION,
             "clock": [*NO_SYNC_FUNCTION, None],
+            **_sharing(),
         },
     ),
     Cache: (
