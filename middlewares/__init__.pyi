@@ -4,6 +4,7 @@ from .circuit_breaker import CircuitBreaker as CircuitBreaker
 from .classify import Classify as Classify
 from .concurrency import Concurrency as Concurrency
 from .execute import Execute as Execute
+from .ledger import Ledger as Ledger
 from .loop_guard import LoopGuard as LoopGuard
 from .policy import Policy as Policy
 from .rate_limit import RateLimit as RateLimit

@@ -13,10 +13,12 @@ from ..options import check_number, check_type, refuse
 from ..parameters import Limits
 from ..policies import RuleSet
 from ..privacy import Redact
-from ..tools import Errors, ToolView
+from ..stores import Store
+from ..tools import Detector, Errors, ToolView
 from .available import Available
 from .classify import Classify
 from .execute import Execute
+from .ledger import Ledger
 from .policy import Policy
 from .resolve import Resolve
 from .retry import Retry
@@ -37,7 +39,9 @@ def standard(
     executors: Mapping[str, Executor] | None = None,
     redact: Redact | None = None,
     errors: Errors | None = None,
+    detect: Detector | None = None,
     wording: Wording | None = None,
+    store: Store | None = None,
     policy: str | PathLike[str] | RuleSet | None = None,
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
@@ -55,7 +59,11 @@ def standard(
         redact: Changes each value that is to be recorded, see `Trace`. Default None: none is changed.
         errors: The meaning of exceptions of the tools, such as ``{PaymentDown: "transient"}``, see `Classify`. Default
             None: the built-in table alone.
+        detect: Finds failures in what the tools return that have no ``detect=`` of their own, such as
+            `returned_error`, see `Execute`. Default None: what they return is a success.
         wording: How the texts for the model are worded, wherever they are read. Default None: as by default.
+        store: Where it is kept what began and how it ended, such as ``stores.SQLite("calls.db")``; it adds the stage
+            ``ledger`` outside of ``retry``, see `Ledger`. Default None: a conversation is remembered in this process.
         policy: The path of a policy file, or its rules, see `Policy`; it adds the stage ``policy`` after ``validate``.
             Default None: no such stage.
 
@@ -75,8 +83,10 @@ def standard(
         .check(Validate(limits=limits))  # last of the checks: the stages after it need the params
         .wrap(Retry(attempts))  # inside of the checks: another attempt does not help a refused call
         .wrap(Classify(errors))  # inside of retry, which reads the kind of error
-        .end(Execute(executor, executors={} if executors is None else executors), wording=wording)
+        .end(Execute(executor, executors={} if executors is None else executors, detect=detect), wording=wording)
     )
+    if store is not None:
+        pipeline = pipeline.before("retry", Ledger(store))
     if policy is not None:
         if not isinstance(cast("object", policy), (str, PathLike, RuleSet)):
             refuse("standard", "policy", "the path of a policy file or a RuleSet", policy)

@@ -14,6 +14,7 @@ CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"  # environment va
 
 OPERATION = "gen_ai.operation.name"
 EXECUTE_TOOL = "execute_tool"
+HOSTED_CALL = "toolcall"  # in its place, where a framework makes a span `execute_tool` for the same call
 INVOKE_AGENT = "invoke_agent"
 AGENT_NAME = "gen_ai.agent.name"
 CONVERSATION_ID = "gen_ai.conversation.id"
@@ -43,6 +44,7 @@ TOLD = "toolcall.told"  # content: the text of a failure, as the model got it
 EFFECT = "toolcall.tool.effect"
 EXECUTOR = "toolcall.executor"
 LANDED = "toolcall.landed"
+REPLAYED = "toolcall.replayed"  # the outcome is that of an earlier call: no body ran
 STAGE = "toolcall.stage"
 STAGE_DURATION = "toolcall.stage.{}.duration"  # seconds, the sum of all runs of that stage in one call
 STAGE_VERDICT = "toolcall.stage.verdict"  # of a stage that passed on what another one decided

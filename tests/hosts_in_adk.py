@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from google.adk.agents import LlmAgent, RunConfig
@@ -15,7 +16,9 @@ from google.adk.runners import InMemoryRunner
 from google.adk.tools import FunctionTool, LongRunningFunctionTool, ToolContext
 from google.adk.tools.base_tool import BaseTool
 from google.genai import types
+from pydantic import TypeAdapter
 
+from host_comparison import RunCall, compare
 from toolcall_pipeline.hosts.adk import ToolcallPlugin
 
 
@@ -308,3 +311,39 @@ async def test_calls_at_once_run_at_once_and_streams_work() -> None:
     session = make(saying([("meet", {"n": 1}), ("meet", {"n": 2})]), meet)
     await asyncio.wait_for(session.send(run_config=RunConfig(streaming_mode=StreamingMode.SSE)), 20)
     assert session.answers == [{"result": 1}, {"result": 2}]
+
+
+@pytest.mark.long
+async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
+    """Of 60 signatures with 30 calls none that ran is refused, or runs with other values or another number of times."""
+
+    async def make_runner(function: Any) -> RunCall:
+        made = FunctionTool(function)
+        made._get_declaration()
+
+        model = saying()
+        agent = LlmAgent(name="agent", model=model, tools=[made])
+        plugins: list[list[BasePlugin]] = [[], [ToolcallPlugin()]]
+
+        async def run(sent: dict[str, Any], ours: bool) -> None:
+            model.turns = [[("work", sent)]]
+            await Session(agent, *plugins[ours]).send()
+
+        return run
+
+    def breaks_types(function: Any, sent: dict[str, Any]) -> bool:
+        hints = get_type_hints(function, include_extras=True)
+        for name, value in sent.items():
+            try:
+                given = TypeAdapter(hints.get(name, Any)).validate_python(value)
+            except ValueError:
+                return True
+            if isinstance(value, str) and not isinstance(given, str) and given != value:
+                return True
+        return False
+
+    found = await compare(make_runner, breaks_types=breaks_types)
+    sys.stdout.write(f"\n{found}\n")
+    assert not found.refused, found.refused[:20]
+    assert not found.differ, found.differ[:20]
+    assert found.calls >= 1_000

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from typing import Annotated, Any
 
 import pytest
@@ -22,6 +24,7 @@ from agent_framework import (
 )
 from pydantic import AfterValidator
 
+from host_comparison import RunCall, compare
 from toolcall_pipeline.hosts.agent_framework import ToolcallMiddleware
 
 
@@ -277,3 +280,27 @@ async def test_calls_at_once_run_at_once() -> None:
     model = Saying([("meet", '{"n": 1}'), ("meet", '{"n": 2}')])
     await asyncio.wait_for(make(model, meet).run("go"), 20)
     assert model.told == {"0.0": "1", "0.1": "2"}
+
+
+@pytest.mark.long
+async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
+    """Of 60 signatures with 30 calls none that ran is refused, or runs with other values or another number of times."""
+
+    async def make_runner(function: Any) -> RunCall:
+        made = tool(function)
+        made.parameters()
+
+        model = Saying()
+        agents = [Agent(model, tools=[made], middleware=each) for each in ([], [ToolcallMiddleware()])]
+
+        async def run(sent: dict[str, Any], ours: bool) -> None:
+            model.turns = [(0, [("work", json.dumps(sent))])]
+            await agents[ours].run("go")
+
+        return run
+
+    found = await compare(make_runner)
+    sys.stdout.write(f"\n{found}\n")
+    assert not found.refused, found.refused[:20]
+    assert not found.differ, found.differ[:20]
+    assert found.calls >= 1_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Annotated, Any
 
 import httpx2 as httpx
@@ -14,6 +15,7 @@ from fastmcp.tools.base import ToolResult
 from mcp import MCPError
 from pydantic import AfterValidator
 
+from host_comparison import RunCall, compare
 from toolcall_pipeline import Pipeline, ToolContext, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.fastmcp import ToolcallMiddleware, export_tools
 from toolcall_pipeline.messages import Image, Link
@@ -347,3 +349,24 @@ async def test_a_registry_as_tools_of_a_server() -> None:
     assert missing.is_error
     assert failed.is_error
     assert crashed.is_error
+
+
+@pytest.mark.long
+async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
+    """Of 60 signatures with 30 calls none that ran is refused, or runs with other values or another number of times."""
+
+    async def make_runner(function: Any) -> RunCall:
+        servers = {ours: FastMCP("tools", middleware=[ToolcallMiddleware()] if ours else []) for ours in (True, False)}
+        for server in servers.values():
+            server.tool(function)
+
+        async def run(sent: dict[str, Any], ours: bool) -> None:
+            await ask(servers[ours], "work", **sent)
+
+        return run
+
+    found = await compare(make_runner)
+    sys.stdout.write(f"\n{found}\n")
+    assert not found.refused, found.refused[:20]
+    assert not found.differ, found.differ[:20]
+    assert found.calls >= 1_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Annotated, Any
 
 import pytest
@@ -12,11 +13,13 @@ from langchain.tools import ToolRuntime
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, tool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, interrupt
 
+from host_comparison import RunCall, compare
 from toolcall_pipeline import SetupError, Tool, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.langchain import ToolcallMiddleware, export_tools
 from toolcall_pipeline.middlewares import standard
@@ -364,3 +367,27 @@ def test_an_exported_tool_takes_parameters_of_any_name(parameter: str) -> None:
     calls = [("echo", {parameter: "mine"})]
     assert told(create_agent(saying(calls), tools).invoke(GO)) == ["mine"]
     assert told(asyncio.run(create_agent(saying(calls), tools).ainvoke(GO))) == ["mine"]
+
+
+@pytest.mark.long
+async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
+    """Of 60 signatures with 30 calls none that ran is refused, or runs with other values or another number of times."""
+
+    async def make_runner(function: Any) -> RunCall:
+        made = tool(function)
+        convert_to_openai_tool(made)
+
+        model = saying()
+        agents: list[Any] = [create_agent(model, [made], middleware=each) for each in ([], [ToolcallMiddleware()])]
+
+        async def run(sent: dict[str, Any], ours: bool) -> None:
+            model.messages = saying([("work", sent)]).messages
+            await agents[ours].ainvoke(GO)
+
+        return run
+
+    found = await compare(make_runner)
+    sys.stdout.write(f"\n{found}\n")
+    assert not found.refused, found.refused[:20]
+    assert not found.differ, found.differ[:20]
+    assert found.calls >= 1_000

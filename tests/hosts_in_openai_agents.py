@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from typing import Annotated, Any
 
 import pytest
@@ -18,7 +19,7 @@ from agents import (
     tool_input_guardrail,
     tool_namespace,
 )
-from agents.exceptions import MaxTurnsExceeded, ToolInputGuardrailTripwireTriggered
+from agents.exceptions import MaxTurnsExceeded, ToolInputGuardrailTripwireTriggered, UserError
 from agents.items import ModelResponse
 from agents.models.interface import Model
 from agents.tool_context import ToolContext
@@ -32,6 +33,7 @@ from openai.types.responses import (
 )
 from pydantic import AfterValidator
 
+from host_comparison import RunCall, compare
 from toolcall_pipeline import SetupError, ToolFailed, ToolRegistry
 from toolcall_pipeline import ToolContext as OurContext
 from toolcall_pipeline.hosts.openai_agents import export_tools, pipelined, run_config
@@ -426,3 +428,31 @@ async def test_a_registry_as_function_tools() -> None:
     assert "not a JSON object" in cut or "cut off" in cut
     assert "Ask for fewer." in failed
     assert "hunter2" not in crashed
+
+
+@pytest.mark.long
+async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
+    """Of 60 signatures with 30 calls none that ran is refused, or runs with other values or another number of times."""
+
+    async def make_runner(function: Any) -> RunCall:
+        try:
+            made = function_tool(function)
+        except UserError:  # an open object has no strict schema
+            made = function_tool(function, strict_mode=False)
+
+        model = Saying()
+        plain = Agent[Any](name="a", model=model, tools=[made])
+        agents, configs = [plain, pipelined(plain)], [RunConfig(**QUIET)]
+        configs.append(run_config(agents[1], **QUIET))
+
+        async def run(sent: dict[str, Any], ours: bool) -> None:
+            model.turns = [(0, [("work", json.dumps(sent))])]
+            await Runner.run(agents[ours], "go", run_config=configs[ours])
+
+        return run
+
+    found = await compare(make_runner)
+    sys.stdout.write(f"\n{found}\n")
+    assert not found.refused, found.refused[:20]
+    assert not found.differ, found.differ[:20]
+    assert found.calls >= 1_000

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from typing import Any
 
 import pytest
@@ -18,11 +20,19 @@ from pydantic_ai import (
 from pydantic_ai import (
     Tool as AgentTool,
 )
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, RunCancelled, RunTimedOut, UsageLimitExceeded
+from pydantic_ai.exceptions import (
+    ApprovalRequired,
+    CallDeferred,
+    RunCancelled,
+    RunTimedOut,
+    UnexpectedModelBehavior,
+    UsageLimitExceeded,
+)
 from pydantic_ai.messages import ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.output import ToolOutput
 
+from host_comparison import RunCall, compare
 from toolcall_pipeline import Tool, ToolContext, ToolRegistry
 from toolcall_pipeline import ToolFailed as OurToolFailed
 from toolcall_pipeline.hosts.pydantic_ai import ToolcallCapability, export_tools
@@ -158,14 +168,37 @@ async def test_an_agent_in_a_tool_that_was_cancelled_is_told_by_pydantic_ai() ->
     assert ran == [1]
 
 
-async def test_many_mistakes_do_not_end_the_run() -> None:
-    """Wrong arguments spend none of the one retry that Pydantic AI allows by default."""
+@pytest.mark.parametrize("ours", [True, False])
+async def test_wrong_arguments_spend_the_retries_of_pydantic_ai(ours: bool) -> None:
+    """A bound that the user set ends the run after as many mistakes as without the pipeline; one less does not."""
 
     def add(a: int) -> int:
         return a
 
-    turns = [[("add", {})], [("add", {"a": [1]})], [("add", {"b": 1})], [("nothing", {})], [("add", {"a": "4"})]]
-    assert told(await make(saying(*turns), add).run("go"))[-1] == 4
+    mistakes: list[Any] = [[("add", {})], [("add", {"a": [1]})], [("add", {"b": 1})]]
+    for retries, is_ended in ((2, True), (3, False)):
+        model = saying(*mistakes, [("add", {"a": 4})])
+        agent = Agent(model, tools=[add], retries=retries, capabilities=[ToolcallCapability()] if ours else [])
+        if is_ended:
+            with pytest.raises(UnexpectedModelBehavior, match="exceeded max retries"):
+                await agent.run("go")
+        else:
+            assert told(await agent.run("go"))[-1] == 4
+
+
+@pytest.mark.parametrize("effect", ["read", "mutating"])
+async def test_a_tool_that_asks_again_too_often_ends_the_run(effect: Any) -> None:
+    """`UnexpectedModelBehavior` passes, and is no crash of the tool."""
+    ran: list[int] = []
+
+    def ask(n: int) -> str:
+        ran.append(n)
+        raise ModelRetry("Name a date.")
+
+    agent = make(saying(*[[("ask", {"n": 1})]] * 9), ask, effects={"ask": effect}, retries=1)
+    with pytest.raises(UnexpectedModelBehavior):
+        await agent.run("go")
+    assert len(ran) == 2
 
 
 async def test_deps_and_context_stay_the_users() -> None:
@@ -360,3 +393,24 @@ async def test_an_exported_tool_takes_parameters_of_any_name(parameter: str) -> 
     registry.register(Tool.from_schema(name="echo", parameters=schema, handler=lambda **sent: sent[parameter]))
     agent = Agent(saying([("echo", {parameter: "mine"})]), toolsets=[export_tools(registry, standard(registry))])
     assert told(await agent.run("go")) == ["mine"]
+
+
+@pytest.mark.long
+async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
+    """Of 60 signatures with 30 calls none that ran is refused, or runs with other values or another number of times."""
+
+    async def make_runner(function: Any) -> RunCall:
+        made = AgentTool(function)
+        agents = [Agent(tools=[made], capabilities=each, retries=3) for each in ([], [ToolcallCapability()])]
+
+        async def run(sent: dict[str, Any], ours: bool) -> None:
+            for arguments in (sent, json.dumps(sent)):
+                await agents[ours].run("go", model=saying([("work", arguments)]))
+
+        return run
+
+    found = await compare(make_runner)
+    sys.stdout.write(f"\n{found}\n")
+    assert not found.refused, found.refused[:20]
+    assert not found.differ, found.differ[:20]
+    assert found.calls >= 1_000

@@ -19,6 +19,7 @@ from support import PATIENT, a_tool
 from toolcall_pipeline import (
     Call,
     Denied,
+    Effect,
     Outcome,
     Placement,
     SetupError,
@@ -31,7 +32,7 @@ from toolcall_pipeline import (
     render,
 )
 from toolcall_pipeline.executors import Thread
-from toolcall_pipeline.middlewares import Concurrency, Retry, standard
+from toolcall_pipeline.middlewares import Concurrency, Retry, Timeout, standard
 from toolcall_pipeline.report import error_of
 
 SAYS_WHAT_RAN = {"outcome_unknown", "execution"}
@@ -304,15 +305,16 @@ ANSWERS_OF_OTHERS: dict[str, ToolError] = {
 
 @BOTH
 @pytest.mark.parametrize("announces_body", [False, True])
-@pytest.mark.parametrize("place", ["retry", "classify", "execute", "a check"])
+@pytest.mark.parametrize(("effect", "limited"), [("idempotent", False), ("mutating", False), ("mutating", True)])
+@pytest.mark.parametrize("place", ["retry", "classify", "execute", "a check", "the first check"])
 @pytest.mark.parametrize("error", ANSWERS_OF_OTHERS.values(), ids=ANSWERS_OF_OTHERS)
 async def test_a_stage_that_did_not_call_on_has_landed_nothing(
-    error: ToolError, place: str, announces_body: bool, watched: bool
+    error: ToolError, place: str, effect: Effect, limited: bool, announces_body: bool, watched: bool
 ) -> None:
-    """Whatever it answers, the model does not read that the call may have taken effect, and nothing began."""
+    """Whatever it answers, also inside of a Timeout, the model does not read that the call may have taken effect."""
     begun: list[int] = []
     tools = ToolRegistry()
-    tools.register(a_tool(fn=lambda: begun.append(1), effect="mutating"))
+    tools.register(a_tool(fn=lambda: begun.append(1), effect=effect))
 
     class Refuses:
         placement = Placement(announces_body=announces_body)
@@ -320,11 +322,16 @@ async def test_a_stage_that_did_not_call_on_has_landed_nothing(
         async def __call__(self, call: ValidCall, call_next: Any) -> Outcome:
             return Failure(error)
 
-    def check(call: ValidCall) -> ValidCall | Failure[ToolError]:
+    def check(call: Any) -> Any:
         return Failure(error)
 
     pipeline = standard(tools, attempts=1)
-    pipeline = pipeline.before("retry", check) if place == "a check" else pipeline.before(place, Refuses())
+    if limited:
+        pipeline = pipeline.after("validate", Timeout(60))
+    if place.endswith("check"):
+        pipeline = pipeline.before("retry" if place == "a check" else "resolve", check)
+    else:
+        pipeline = pipeline.before(place, Refuses())
     outcome = (await pipeline.report(Call("probe"))).outcome if watched else await pipeline.call("probe")
     assert isinstance(outcome, Failure)
     told = outcome.failure()

@@ -23,6 +23,7 @@ from toolcall_pipeline.middlewares import (
     Classify,
     Concurrency,
     Execute,
+    Ledger,
     LoopGuard,
     Policy,
     RateLimit,
@@ -131,7 +132,12 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
     ),
     Execute: (
         {},
-        {"executor": NO_EXECUTOR, "executors": [*NO_MAPPING, None], "executors['x']": [*NO_EXECUTOR, None]},
+        {
+            "executor": NO_EXECUTOR,
+            "executors": [*NO_MAPPING, None],
+            "executors['x']": [*NO_EXECUTOR, None],
+            "detect": NO_SYNC_FUNCTION,
+        },
     ),
     Trace: (
         {},
@@ -216,9 +222,20 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "forget_after": ["a", True, NAN, -INF, 0, -1, None, timedelta(seconds=1)],
             "exempt": [*NO_NAMES, None],
             "on_warning": NO_SYNC_FUNCTION,
+            "key": NO_SYNC_FUNCTION,
             "size": [*NO_COUNT, 0, None],
             "max_bytes": [*NO_COUNT, 0, None],
             "clock": [*NO_SYNC_FUNCTION, None],
+        },
+    ),
+    Ledger: (
+        {"store": Memory()},
+        {
+            "store": [3, None, "calls.db", Memory],
+            "secret": [3, None, "text", b"x" * 65],
+            "keep": [*NO_NUMBER, 0, -1, None],
+            "max_wait": [*NO_NUMBER, -1, None],
+            "lease": [*NO_NUMBER, 0, -1, None],
         },
     ),
     standard: (
@@ -230,6 +247,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "canonical_names": [*NO_FLAG, None],
             "listed": [*NO_COUNT, None],
             "limits": [3, "a", {"bytes": 1}],
+            "store": [3, "calls.db", Memory],
             "redact": NO_SYNC_FUNCTION,
             "errors": [3, "timeout", {1: "timeout"}],
             "policy": [3, b"a", ["a"]],
@@ -237,6 +255,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "executors": NO_MAPPING,
             "executors['x']": NO_EXECUTOR,
             "wording": [3, "llmproc", {"profile": "default"}],
+            "detect": NO_SYNC_FUNCTION,
         },
     ),
     Thread: ({}, {"threads": [*NO_COUNT, 0, None], "max_abandoned": [*NO_COUNT, 0, None]}),

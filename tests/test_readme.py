@@ -52,7 +52,10 @@ def anchors(guide: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("path", [*GUIDES, ROOT / "SECURITY.md"], ids=lambda path: str(path.relative_to(ROOT)))
+PAGES = sorted({*GUIDES, *ROOT.glob("*.md")})
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_a_guide_names_exists(path: Path) -> None:
     """Each `make …` of a guide is a target of the Makefile, and each relative link leads to a file and a heading."""
     text = path.read_text()

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import attrs
 from returns.result import Failure, Success
+from typing_extensions import TypeIs
 
 from ..call import Call, Outcome
 from ..call_state import WIRE
@@ -42,13 +43,18 @@ def find_field(thing: object, *names: str) -> Any:
 
 def read_wire(thing: object, *names: str) -> dict[str, Any]:
     """The fields that a provider wants back with the answer of a call, as plain data; those that there are."""
-    found = {name: _to_plain(get_field(thing, name)) for name in names}
+    found = {name: get_field(thing, name) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _to_plain(value: Any) -> Any:
-    dump = getattr(value, "model_dump", None)
-    return value if dump is None else dump(exclude_none=True)
+def to_plain(reply: Any) -> Any:
+    """A reply, or an event of a stream, as plain data if it is an object of an SDK; anything else as it is.
+
+    Each adapter does this once, first of all: what it reads then is what it can send back. Fields without a value are
+    left out, and so is all of the reply so far, which helpers of SDKs add to each event.
+    """
+    dump = None if is_dict(reply) else getattr(reply, "model_dump", None)
+    return reply if dump is None else dump(by_alias=True, exclude_none=True, exclude={"snapshot"}, warnings=False)
 
 
 def with_wire(call: Call, wire: Mapping[str, Any]) -> Call:
@@ -68,6 +74,16 @@ def text_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def is_dict(value: object) -> TypeIs[dict[str, Any]]:
+    """Whether it is plain data with names, as JSON has it."""
+    return type(value) is dict
+
+
+def dict_or_empty(value: object) -> dict[str, Any]:
+    """A dict as it is, and an empty one for anything else."""
+    return value if is_dict(value) else {}
+
+
 def join_texts(content: object, kind: str) -> str:
     """The text of a message's content: a text, or a list of blocks, where blocks of this kind have a ``text``."""
     if isinstance(content, str):
@@ -83,14 +99,14 @@ def int_or_none(value: object) -> int | None:
 
 
 def read_events(reply: object) -> Iterable[Any]:
-    """The events of a stream; none for anything else.
+    """The events of a stream as plain data, see `to_plain`; none for anything else.
 
     Raises:
         SetupError: ``reply`` has to be awaited first.
     """
     if isinstance(reply, _AWAITED):
         raise SetupError("await the reply first, and collect an async stream: [event async for event in stream]")
-    return cast("Iterable[Any]", reply) if is_stream(reply) else ()
+    return map(to_plain, cast("Iterable[Any]", reply)) if is_stream(reply) else ()
 
 
 def is_stream(thing: object) -> bool:
@@ -111,6 +127,7 @@ class PartialCall:
     has_head: bool = False  # a name came together with arguments, if only with ""
     named_again: bool = False  # the last piece had a name, though arguments had come before
     wire: dict[str, Any] = attrs.field(factory=dict[str, Any])  # see `Call.wire`
+    extra: dict[str, Any] = attrs.field(factory=dict[str, Any])  # further fields that came with the call
 
     @property
     def has_arguments(self) -> bool:

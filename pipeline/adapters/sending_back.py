@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 from uuid import uuid4
@@ -16,7 +17,8 @@ from ..tools.view import ToolView
 from .common import text_or_empty
 from .replies import Calls
 
-_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")  # Anthropic's characters, OpenAI's length
+# Anthropic's characters and OpenAI's length; LiteLLM puts a signature of Gemini behind the id, and wants it back there.
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}(?:__thought__[a-zA-Z0-9_=+/-]+)?")
 _MAX_NAME = 64
 _KEY = "invalid_json"  # what the model wrote in place of an object stands under this name
 
@@ -42,7 +44,7 @@ def fit_calls(
         make_id: Returns a new id.
         pattern: The ids that the provider takes.
     """
-    fitted = Calls(error=calls.error, text=calls.text)
+    fitted: list[Call] = []
     seen: set[str] = set()
     for call in calls:
         id_: Any = call.id
@@ -50,7 +52,7 @@ def fit_calls(
             id_ = make_id()
         seen.add(id_)
         fitted.append(call if id_ == call.id else attrs.evolve(call, id=id_))
-    return fitted, fit_names(calls, registry, longest)
+    return calls.with_calls(fitted), fit_names(calls, registry, longest)
 
 
 def fit_names(calls: Calls, registry: ToolView | None, longest: int) -> list[str]:
@@ -58,6 +60,45 @@ def fit_names(calls: Calls, registry: ToolView | None, longest: int) -> list[str
     sent = {} if registry is None else registry.provider_names(longest)
     names = [text_or_empty(call.name) for call in calls]
     return [re.sub(r"[^a-zA-Z0-9_-]", "_", sent.get(name, name))[:_MAX_NAME] or "unknown" for name in names]
+
+
+def fit_message(
+    calls: Calls,
+    form: str,
+    read_call: Callable[[Any], tuple[object, object] | None],
+    make: Callable[[int, Any], Any],
+) -> list[Any] | None:
+    """The parts of the model's own message, in their order, with its calls as the provider takes them.
+
+    A call that was taken out of the list is left out, and one that was put into it stands at the end.
+
+    Args:
+        calls: The calls as `calls` of the adapter returned them: their ids are those that were sent.
+        form: The wire format of the message to make, see `OwnMessage`.
+        read_call: Returns the id and the arguments of a part that is a call; None: it is none.
+        make: Makes the part of a call, given its place in the list, from the part that came; an empty one: none came.
+
+    Returns:
+        The parts; None if the model's message is not known in this form.
+    """
+    if calls.message is None or calls.message.form != form:
+        return None
+    places: dict[object, deque[int]] = {}
+    for place, call in enumerate(calls):
+        places.setdefault(call.id if type(call.id) is str else object(), deque()).append(place)
+    parts: list[Any] = []
+    placed: set[int] = set()
+    for part in calls.message.data:
+        if (asked := read_call(part)) is None:
+            parts.append(part)
+            continue
+        id_, arguments = text_or_empty(asked[0]), asked[1]
+        same = places.get(id_)
+        if same and (id_ or calls[same[0]].arguments == arguments):
+            place = same.popleft()
+            placed.add(place)
+            parts.append(make(place, part))
+    return parts + [make(place, {}) for place in range(len(calls)) if place not in placed]
 
 
 def fit_arguments(call: Call) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from ..event_loops import PORTAL
 from ..foreign_values import or_default
 from ..options import check_count, check_number, read_items, refuse
 from ..provider_names import OfferedName
-from ..tools.definition import Tool
+from ..tools.definition import Tool, refuse_as_name
 from .resource_order import order_by_resource
 from .twins import find_twins
 
@@ -138,7 +138,10 @@ def _read_calls(pipeline: object, calls: object) -> list[Call]:
     if isinstance(calls, Mapping) or not all(isinstance(call, Call) for call in found):
         given = cast("object", calls)
         refuse("gather", "calls", "a collection of Calls, as calls(reply) of an adapter makes it", given)
-    return cast("list[Call]", found)
+    read = cast("list[Call]", found)
+    for call in read:
+        refuse_as_name(call.name)
+    return read
 
 
 async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it

@@ -85,7 +85,7 @@ class FailureFinisher:
             if bug is not None:
                 _log(call, tool, bug, mask)  # the bug of the stage, with its stack; the call is logged below
             error = as_outcome_unknown(error, lost)
-        elif lost is not None or (tool is not None and tool.effect != "read"):
+        elif lost is not None or tool is None or tool.effect != "read":
             if effect is None or not effect.undecided:  # no body may have landed, whatever a stage answered
                 error = as_not_landed(error)
             error = downgrade_lost(error, lost or tool)

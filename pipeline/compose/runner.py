@@ -27,7 +27,7 @@ from weakref import ref
 import attrs
 from returns.result import Failure, Success
 
-from ..call import Call, Outcome, ResolvedCall, ValidCall, set_wording
+from ..call import CURRENT_CONVERSATION, Call, Outcome, ResolvedCall, ValidCall, set_wording
 from ..caller import Origin
 from ..errors import Crashed
 from ..event_loops import is_stray_cancellation
@@ -75,7 +75,8 @@ class Runner:
         first = inner[0] if leading > 0 and inner[0].finds else None
         checks = inner[0 if first is None else 1 : leading]
         self._leading = inner[:leading]
-        self._observe: _Observe | None = observers[0].run if observers else None
+        self._observe: _Observe = observers[0].run if observers else observe_flow
+        self._is_observed = bool(observers)
         self.begin_turn: _BeginTurn = getattr(observers[0].obj, "begin_turn", _no_turn) if observers else _no_turn
         self._resolver_name = None if first is None else first.name
         self._resolver: _Check = _unchanged if first is None else first.run
@@ -87,6 +88,7 @@ class Runner:
         self._guards_of_reads = Guards.of_reads(gates)
         self._origin = Origin(ref(self))
         self._flights: dict[FlightKey, Flight] = {}
+        self._has_ledger = any(stage.placement.kind == "ledger" for stage in stages)
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
         answering = [stage for stage in inner[leading:] if not stage.placement.announces_body] or inner[leading:]
         resolve_behind = self._find if first is None else None
@@ -102,7 +104,7 @@ class Runner:
             call: The call.
             request: Receives the report of the call. None: the caller wants none.
         """
-        began = time_ns() if self._observe is not None or request is not None or is_enabled_for(DEBUG) else 0
+        began = time_ns() if self._is_observed or request is not None or is_enabled_for(DEBUG) else 0
         reached: Any = call  # in the phase that it has reached
         verdict: Any = call
         recorder: Recorder | None = None
@@ -115,6 +117,8 @@ class Runner:
                 reached.wording = self.wording  # of the call that was handed in, whose phases take it over
             except AttributeError:  # its class is frozen
                 set_wording(reached, self.wording)
+            if not call.conversation and (conversation := CURRENT_CONVERSATION.get()):
+                call = reached = call.asked_by(conversation=conversation)
             # The tool is found before the recorder is asked: the span of the call has its name from the start.
             try:
                 verdict = self._resolver(call)
@@ -125,22 +129,22 @@ class Runner:
             if began:
                 resolved_at = time_ns()
                 tool = None if self._resolver_name is None or type(verdict) is _FAILURE else verdict.tool
-                recorder = (self._observe or observe_flow)(tool, began)
+                recorder = self._observe(tool, began)
                 if request is not None or (recorder is not None and recorder.is_sampled):
                     sink = None if request is None else request.sink
                     times, name = (began, resolved_at), self._resolver_name
                     report = begin_report(call, times, name, verdict, recorder, sink, self.redaction)
                     recorder = None  # the report ends it
                     return await self._run_recorded(report, verdict, request)
-            for check in self._checks:
-                if type(verdict) is _FAILURE:
-                    return self._finish(call, reached, verdict)
-                reached = verdict
-                verdict = check(reached)
-                if type(verdict) is _SUCCESS:
-                    verdict = unwrap_call(verdict)
             if type(verdict) is _FAILURE:
                 return self._finish(call, reached, verdict)
+            for check in self._checks:
+                reached = verdict
+                verdict = check(reached)
+                if type(verdict) in _WRAPPED:
+                    if type(verdict) is _FAILURE:
+                        return self._finish(call, reached, verdict)
+                    verdict = unwrap_call(verdict)
             reached = verdict
             if type(verdict) is not _VALID_CALL or verdict is call:
                 guards, effect = self._make_guards(call, verdict)
@@ -209,6 +213,8 @@ class Runner:
 
     def _remember(self, call: Call, effect: OneEffect, inside: Handler[Any]) -> Handler[Any]:
         """The inside for a call whose intent is remembered: one of a conversation, of a turn, or of a known reply."""
+        if self._has_ledger:  # which knows all of this, and what other processes did
+            return inside
         if not call.conversation and not call.reply and (call.guards is None or not has_scope(call.guards)):
             return inside
         return partial(once_per_intent, effect=effect, inside=inside, flights=self._flights)
@@ -266,4 +272,5 @@ _FAILURE: Any = Failure
 _SUCCESS: Any = Success
 _CALL: Any = Call
 _VALID_CALL: Any = ValidCall
+_WRAPPED = frozenset((Failure, Success))
 _CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it

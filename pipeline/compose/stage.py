@@ -10,7 +10,7 @@ from types import FunctionType, MethodType
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import attrs
-from returns.result import Failure
+from returns.result import Failure, Result, Success
 
 from ..call import Call, Outcome, ResolvedCall
 from ..errors import SetupError, ToolError
@@ -24,8 +24,10 @@ In = TypeVar("In", bound=Call)
 Out = TypeVar("Out", bound=Call)  # the bound keeps an async function from passing as a check
 
 Handler: TypeAlias = Callable[[In], Awaitable[Outcome]]
-Middleware: TypeAlias = Callable[[In, Handler[Out]], Awaitable[Outcome]]
-Check: TypeAlias = Callable[[In], Out | Failure[ToolError]]
+# A stage of the user's own may be annotated with `Result`, of which an Outcome is one.
+End: TypeAlias = Callable[[In], Awaitable[Result[Any, ToolError]]]
+Middleware: TypeAlias = Callable[[In, Handler[Out]], Awaitable[Result[Any, ToolError]]]
+Check: TypeAlias = Callable[[In], Out | Success[Out] | Failure[ToolError]]
 AnyStage: TypeAlias = Check[Any, Any] | Middleware[Any, Any] | Observer  # placed by name: checked when it is built
 Role: TypeAlias = Literal["observe", "check", "wrap", "end"]
 

@@ -138,8 +138,8 @@ async def _run(call: ValidCall, effect: OneEffect, inside: Inside) -> Outcome:
             call = call.with_idempotency_key(lost.key)
     try:
         outcome = await inside(call)
-    except BaseException:  # cancelled, or a bug in a stage
-        if effect.undecided:
+    except BaseException as exc:  # cancelled, or a bug in a stage
+        if effect.undecided and not hasattr(exc, "landed"):  # as in `read_end`: it says itself what became of it
             _remember(call, effect, scope, liftable=False)
         raise
     if type(outcome) is not Success and effect.undecided:

@@ -38,7 +38,7 @@ ErrorEntry: TypeAlias = Kind | ToolFailed | Callable[[Any], "Kind | ToolError | 
 # By an exception's type, or by its name: "package.Class", as in "httpx.ConnectError".
 Errors: TypeAlias = Mapping[type[Exception] | str, ErrorEntry]
 
-_KINDS: tuple[str, ...] = (*get_args(FailureKind), "internal")
+KINDS: tuple[str, ...] = (*get_args(FailureKind), "internal")
 _logger = get_logger()
 _NO_DETAILS = FailureDetails()
 _WITH_WAIT: tuple[Kind, ...] = ("unavailable", "timeout", "transient")  # these have a field of their own for it
@@ -120,7 +120,7 @@ class ErrorTable:
             return declared(found, tool)
         if type(found) in ERROR_TYPES:
             return cast("ToolError", found)
-        if isinstance(found, str) and found in _KINDS:
+        if isinstance(found, str) and found in KINDS:
             _, headers = read_status(exc)
             seconds = parse_retry_after(headers, wall_time() if now is None else now)
             return build_error(cast("Kind", found), tool, text, retry_after=seconds, cause=exc)
@@ -145,11 +145,11 @@ def declared(failed: ToolFailed, tool: str) -> ToolError:
     """The error that a ToolFailed is. One of a kind that there is not counts as ``execution``, and the log says so."""
     said: Any = failed  # a subclass may have skipped our __init__
     known: Any = getattr(said, "kind", "execution")
-    is_known = isinstance(known, str) and known in _KINDS
+    is_known = isinstance(known, str) and known in KINDS
     kind: Kind = cast("Kind", known) if is_known else "execution"
     if not is_known and _logger.hasHandlers():
         shown: object = known if isinstance(known, str) else type(cast("object", known))
-        _logger.error("Tool %.200r: ToolFailed has no kind %.100r; it has: %s", tool, shown, ", ".join(_KINDS))
+        _logger.error("Tool %.200r: ToolFailed has no kind %.100r; it has: %s", tool, shown, ", ".join(KINDS))
     landed: Any = getattr(said, "landed", None)
     details = getattr(said, "details", None)
     return build_error(
@@ -174,11 +174,11 @@ def _check_key(owner: str, key: object) -> None:
 
 def _check_entry(owner: str, key: object, entry: object) -> None:
     name = key.__name__ if isinstance(key, type) else key
-    if (isinstance(entry, str) and entry in _KINDS) or isinstance(entry, ToolFailed):
+    if (isinstance(entry, str) and entry in KINDS) or isinstance(entry, ToolFailed):
         return
     if isinstance(entry, type) or not callable(entry) or is_async(entry):
         raise SetupError(
-            f"{owner}: `errors` must map {name} to a kind ({', '.join(_KINDS)}) or to a sync function of the "
+            f"{owner}: `errors` must map {name} to a kind ({', '.join(KINDS)}) or to a sync function of the "
             f"exception, not to {entry!r}"
         )
 
