@@ -11,7 +11,6 @@ import attrs
 import pytest
 from click.testing import CliRunner
 from returns.result import Failure, Success
-from toolcall_pipeline.mcp.policy import Policy
 
 from cli_desk import open_desk
 from support import Exported
