@@ -35,7 +35,17 @@ from ..guards import Guards, OneEffect, OpenTools
 from ..identity.once import Flights, has_scope, once_per_intent
 from ..messages.wording import Wording
 from ..privacy import RedactionPolicy
-from ..report import CANCELLED, CallReport, LiveReport, LiveSink, Recorder, StreamedReport, begin_report, kind_of
+from ..report import (
+    CANCELLED,
+    CallReport,
+    LiveReport,
+    LiveSink,
+    Recorder,
+    StreamedReport,
+    begin_report,
+    find_decider,
+    kind_of,
+)
 from ..telemetry.listeners import is_enabled_for, observe_flow
 from ..tools.definition import Tool
 from ..tools.view import ToolView
@@ -92,7 +102,7 @@ class Runner:
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
         answering = [stage for stage in inner[leading:] if not stage.placement.announces_body] or inner[leading:]
         resolve_behind = self._find if first is None else None
-        self._finish = FailureFinisher(self._leading, answering, registries, resolve_behind).finish
+        self._finish = FailureFinisher(self._leading, answering, registries, resolve_behind, inner[leading:]).finish
         self._check_recorded = compile_recorded_checks(checks)
         self._recorded = compile_recorded(inner[leading:])
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
@@ -137,13 +147,14 @@ class Runner:
                     recorder = None  # the report ends it
                     return await self._run_recorded(report, verdict, request)
             if type(verdict) is _FAILURE:
-                return self._finish(call, reached, verdict)
+                return self._finish(call, reached, verdict, decided_by=self._leading[0].name)
             for check in self._checks:
                 reached = verdict
                 verdict = check(reached)
                 if type(verdict) in _WRAPPED:
                     if type(verdict) is _FAILURE:
-                        return self._finish(call, reached, verdict)
+                        decider = next(stage.name for stage in self._leading if stage.run == check)
+                        return self._finish(call, reached, verdict, decided_by=decider)
                     verdict = unwrap_call(verdict)
             reached = verdict
             if type(verdict) is not _VALID_CALL or verdict is call:
@@ -194,7 +205,8 @@ class Runner:
             outcome = _read_raise(exc, self._leading[:1], verdict)
         finally:  # a cancelled call is recorded too, though it has no outcome
             if outcome is not _CANCELLED and type(outcome) is not _SUCCESS:  # in the span, for the log's trace ids
-                outcome = self._finish(call, reached, outcome, effect, report.params)
+                decider = find_decider(report.rows, kind_of(outcome) if type(outcome) is _FAILURE else _INTERNAL)
+                outcome = self._finish(call, reached, outcome, effect, report.params, decider)
             _end_report(report, outcome)
         if request is not None:
             request.report = report.copy()
@@ -278,4 +290,5 @@ _SUCCESS: Any = Success
 _CALL: Any = Call
 _VALID_CALL: Any = ValidCall
 _WRAPPED = frozenset((Failure, Success))
+_INTERNAL = Crashed.kind  # of an answer that is no outcome
 _CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it
