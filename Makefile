@@ -12,6 +12,7 @@ RAY := .venv-ray/bin
 COLLECTOR := .venv-collector/bin
 CLIENTS := .venv-clients/bin
 MCP := .venv-mcp/bin
+STORES := .venv-stores/bin
 WIRES := .venv-wires/bin
 SITE := .venv-site/bin
 HOSTS := langchain pydantic_ai openai_agents fastmcp adk agent_framework anthropic_runner
@@ -49,7 +50,7 @@ define timed
 @start=$$(date +%s); ( $(2) ); code=$$?; echo "$(1): $$(($$(date +%s) - start)) s"; exit $$code
 endef
 
-.PHONY: help demo test test-all lint types unit wheel explore bench bench-growth bench-known bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-more-hosts test-wires test-collector test-operations phoenix test-phoenix site clean
+.PHONY: help demo test test-all lint types unit wheel explore bench bench-growth bench-known bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-more-hosts test-wires test-stores test-collector test-operations phoenix test-phoenix site clean
 
 # Else make takes them for intermediate files, and removes them at its end.
 .PRECIOUS: %/bin/python
@@ -160,6 +161,10 @@ test-mcp: .venv-mcp/$(if $(findstring --short,$(ARGS)),python,done)  ## toolcall
 texts: .venv/dev  ## which texts a model follows: ENDPOINT=http://127.0.0.1:8080/v1 MODEL=its-name
 	$(BIN)/python -m benchmarks.texts --endpoint "$(ENDPOINT)" --model "$(MODEL)" $(ARGS)
 
+test-stores: .venv-stores/done  ## Redis and Postgres as stores, and limits shared over them, on real servers (Debian's redis-server and postgresql)
+	$(STORES)/mypy toolcall_pipeline/stores
+	$(STORES)/pytest tests/store_servers.py $(ARGS)
+
 test-wires: .venv-wires/done  ## the adapters through the own types of the SDKs of all providers
 	$(WIRES)/pytest tests/wire_types.py $(ARGS)
 
@@ -173,7 +178,7 @@ test-phoenix: .venv/demo .venv-phoenix/done  ## check that Phoenix receives the 
 	$(BIN)/python -m benchmarks.scale.phoenix test --python $(PHOENIX)/python
 
 clean:
-	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-more-hosts .venv-collector .venv-mcp .venv-peers .venv-phoenix .venv-ray .venv-site .venv-wires build dist
+	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-more-hosts .venv-collector .venv-mcp .venv-peers .venv-phoenix .venv-ray .venv-stores .venv-site .venv-wires build dist
 
 %/bin/python:  # of each environment below
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
