@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import attrs
@@ -19,17 +19,18 @@ from ..messages.rendering import render_data
 from ..messages.result_parts import find_parts, read_mcp
 from ..messages.values import NOTHING
 from ..options import check_type
-from ..provider_names import OfferedName, make_provider_name
+from ..provider_names import OfferedName, accepts_all, make_provider_name
 from ..tools.view import ToolView
 
+_DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
 CUT_OFF = "length"  # the finish reason that Validate refuses
 _AWAITED = (Awaitable, AsyncIterable)
 
 
-def get_field(thing: object, name: str) -> Any:
+def get_field(thing: Any, name: str) -> Any:
     """A key of a mapping or an attribute of an object; None if there is none."""
-    if type(thing) is dict:  # most replies; `Mapping` takes longer to ask than all the rest
-        return cast("dict[str, Any]", thing).get(name)
+    if type(thing) is _DICT:  # most replies; `Mapping` takes longer to ask than all the rest
+        return thing.get(name)
     return cast("Mapping[str, Any]", thing).get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
 
@@ -62,10 +63,10 @@ def with_wire(call: Call, wire: Mapping[str, Any]) -> Call:
     return call.with_state(WIRE, wire) if wire else call
 
 
-def list_items(thing: object) -> Iterable[Any]:
+def list_items(thing: object) -> Sequence[Any]:
     """The items of a list; none for None; anything else, where a list should be, is the only item."""
     if isinstance(thing, (list, tuple)):
-        return cast("Iterable[Any]", thing)
+        return cast("Sequence[Any]", thing)
     return () if thing is None else (thing,)
 
 
@@ -198,13 +199,15 @@ def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
         outcome: Any outcome.
         longest: Characters of a name at the provider.
     """
-    match outcome:
-        case Failure(UnknownTool() as unknown):
-            suggestions, available = _as_sent(unknown.suggestions, longest), _as_sent(unknown.available, longest)
-            if (suggestions, available) == (unknown.suggestions, unknown.available):
+    if type(outcome) is not Failure:
+        return outcome
+    match outcome.failure():
+        case UnknownTool(_, suggestions, available) as unknown:
+            if accepts_all(suggestions, longest) and accepts_all(available, longest):  # as with most
                 return outcome
+            suggestions, available = _as_sent(suggestions, longest), _as_sent(available, longest)
             return Failure(attrs.evolve(unknown, suggestions=suggestions, available=available))
-        case Failure(OutcomeUnknown(_, str(verify_with)) as lost):
+        case OutcomeUnknown(_, str(verify_with)) as lost:
             return Failure(attrs.evolve(lost, verify_with=make_provider_name(verify_with, longest)))
         case _:
             return outcome

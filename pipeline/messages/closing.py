@@ -50,7 +50,7 @@ def close(error: ToolError, verbosity: Verbosity) -> Closing:
     if error.schema is None or kept is None:  # not of a tool of this library
         return _close(error, verbosity, missing)
     declared: Mapping[str, Any] = error.schema.get("properties", {})
-    sent = tuple(name for name in _read(error.sent) if name in declared)
+    sent = tuple(name for name in _read(error) if name in declared)
     closing = kept.get((verbosity, missing, sent))
     if closing is None:
         closing = _close(error, verbosity, missing)
@@ -87,7 +87,7 @@ def _make_examples(error: InvalidParams) -> list[tuple[str, Sequence[str]]]:
         declared = dict(cast("Mapping[str, Any]", error.schema.get("properties", {})))
     except Exception:  # noqa: BLE001  # a foreign schema may hold anything
         return [(make_example(error.schema), ())]
-    sent = [name for name in _read(error.sent) if name in declared and name not in required]
+    sent = [name for name in _read(error) if name in declared and name not in required]
     optional = [name for name in declared if name not in required and name not in sent]
     return [
         (make_example({**error.schema, "required": [*required, *sent, *each]}), each)
@@ -95,8 +95,9 @@ def _make_examples(error: InvalidParams) -> list[tuple[str, Sequence[str]]]:
     ]
 
 
-def _read(sent: object) -> Mapping[str, Any]:
+def _read(error: InvalidParams) -> Mapping[str, Any]:
     """Return the arguments as the model wrote them; an empty mapping if they are not an object."""
+    sent = error.sent if error.read is None else error.read
     try:
         found: object = json.loads(sent) if isinstance(sent, str) else sent
     except (ValueError, RecursionError):
