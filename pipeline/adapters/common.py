@@ -17,7 +17,7 @@ from ..messages import Wording, render
 from ..messages.parts import Part
 from ..messages.rendering import render_data
 from ..messages.result_parts import find_parts, read_mcp
-from ..messages.values import NOTHING
+from ..messages.values import NOTHING, SCALARS
 from ..options import check_type
 from ..provider_names import OfferedName, accepts_all, make_provider_name
 from ..tools.view import ToolView
@@ -176,7 +176,7 @@ def restore_names(calls: list[Call], registry: ToolView | None, longest: int | N
     name tools as the provider was sent them.
 
     Args:
-        calls: Calls as a provider sent them.
+        calls: Calls as a provider sent them, which nobody else has yet: their names are replaced in place.
         registry: The registry whose definitions the provider was sent. None: the calls stay as they are.
         longest: Characters of a name at the provider. Default None: not known, and no name is marked.
     """
@@ -189,7 +189,8 @@ def _restore_name(call: Call, registry: ToolView, longest: int | None) -> Call:
         return call
     tool = registry.find_by_provider_name(call.name)
     name = call.name if tool is None else tool.name
-    return attrs.evolve(call, name=name if longest is None else OfferedName(name, longest))
+    cast("Any", call).name = name if longest is None else OfferedName(name, longest)
+    return call
 
 
 def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
@@ -270,7 +271,7 @@ def to_parts(outcome: Outcome[Any], call: Call | None = None, wording: Wording |
         what = f"not a {type(given).__name__}"
         raise SetupError(f"a call is answered with its outcome, {what}: message(call, await pipeline(call))")
     value: object = cast("Any", outcome).unwrap()
-    parts = find_parts(value, with_bytes=True)
+    parts = None if type(value) in SCALARS else find_parts(value, with_bytes=True)
     if parts is None:
         text = render_data(value) if wording is None else render(outcome, wording=wording)
         return [text if text.strip() else NOTHING]  # providers refuse a blank text

@@ -168,7 +168,7 @@ async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it
     check_number("gather", "each", each, infinite=True, optional=True, unit="seconds")
     todo = list(calls)
     outcomes: list[Outcome | None] = [None] * len(todo)
-    order = order_by_resource(todo, _find_tools(pipeline, todo))
+    order = order_by_resource(todo, _find_tools(pipeline, todo)) if len(todo) > 1 else None
     ready = deque(range(len(todo)) if order is None else order.list_ready(len(todo)))
     is_timed = timeout is not None or each is not None
     ends = None if timeout is None else timing.monotonic() + timeout
