@@ -11,6 +11,7 @@ from .call import Call as Call
 from .call import Outcome as Outcome
 from .call import ResolvedCall as ResolvedCall
 from .call import ValidCall as ValidCall
+from .call import as_result as as_result
 from .call import is_failure as is_failure
 from .call import is_success as is_success
 from .call_state import StateKey as StateKey

@@ -8,7 +8,7 @@ from os import urandom
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast, overload
 
 import attrs
-from returns.result import Failure, Success
+from returns.result import Failure, Result, Success
 from typing_extensions import TypeIs, TypeVar
 
 from .call_state import REQUIRED, WIRE, State, StateKey, add_state, read_state
@@ -41,6 +41,11 @@ def is_failure(outcome: Outcome[T]) -> TypeIs[Failure[ToolError]]:
 def is_success(outcome: Outcome[T]) -> TypeIs[Success[T]]:
     """Narrow an outcome."""
     return type(outcome) is Success
+
+
+def as_result(outcome: Outcome[T]) -> Result[T, ToolError]:
+    """The outcome as what it is already, for the type checkers: a `Result`, to ``bind``, ``map`` and ``lash``."""
+    return outcome
 
 
 def _describe(value: Any) -> str:

@@ -191,6 +191,7 @@ class MalformedCall(
         reason: The mistake in the text, in words.
         position: Line and column, both from 1.
         truncated: The provider or the parser reports that the text was cut off.
+        schema: Private: the schema of the arguments, for the form in the text.
     """
 
     kind: ClassVar[Literal["malformed_call"]] = "malformed_call"
@@ -198,6 +199,7 @@ class MalformedCall(
     reason: Public
     position: tuple[int, int] | None = None
     truncated: bool = False
+    schema: Mapping[str, Any] | None = private()
 
 
 @attrs.frozen

@@ -26,6 +26,7 @@ from toolcall_pipeline.middlewares import (
     Ledger,
     LoopGuard,
     Policy,
+    Quota,
     RateLimit,
     Resolve,
     Retry,
@@ -62,6 +63,14 @@ NO_FLAG = [3, 1, "yes", [True], Odd()]
 NO_EXECUTOR = [3, "thread", Thread, print, Odd()]
 NO_POLICY: list[Any] = [3, None, [], "a", {"atempts": 1}, {1: 1}]
 NO_KINDS = [3, "timeout", {"internal"}, [1], [["timeout"]]]
+
+
+def _sharing() -> dict[str, Any]:
+    return {
+        "store": [3, "a.db", Memory, print, Odd()],
+        "when_away": [3, "open", None, ["local"], Odd()],
+        "share_as": [3, None, b"a", Odd()],
+    }
 
 
 def _retries() -> dict[str, Any]:
@@ -157,6 +166,17 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "key": NO_SYNC_FUNCTION,
             "clock": [*NO_SYNC_FUNCTION, None],
             "sleep": [*NO_FUNCTION, None],
+            **_sharing(),
+        },
+    ),
+    Quota: (
+        {"calls": 1},
+        {
+            "calls": [*NO_NUMBER, 0, None],
+            "per": [3, "user", None, ["tool"], Odd()],
+            "window": [*NO_NUMBER, 0],
+            "cost": NO_SYNC_FUNCTION,
+            **_sharing(),
         },
     ),
     RateLimit(1).queueing: ({}, {"max_wait": [*NO_NUMBER, 0, None]}),
@@ -171,6 +191,8 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "groups": NO_MAPPING,
             "groups['x']": [3, None, ["a"]],
             "key": NO_SYNC_FUNCTION,
+            "lease": [*NO_NUMBER, 0, None],
+            **_sharing(),
         },
     ),
     CircuitBreaker: (
@@ -186,6 +208,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "probes": [*NO_COUNT, 0, None],
             "key": NO_SYNC_FUNCTION,
             "clock": [*NO_SYNC_FUNCTION, None],
+            **_sharing(),
         },
     ),
     Cache: (
@@ -224,6 +247,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "keep": [*NO_NUMBER, 0, -1, None],
             "max_wait": [*NO_NUMBER, -1, None],
             "lease": [*NO_NUMBER, 0, -1, None],
+            "repeats": ["no", None, 3],
         },
     ),
     standard: (
@@ -287,7 +311,7 @@ def test_the_table_has_every_option(make: Callable[..., Any]) -> None:
 
 def test_the_table_has_every_stage() -> None:
     """So does a new stage."""
-    assert set(vars(toolcall_pipeline.middlewares)["__all__"]) - {"QueueingRateLimit"} <= {
+    assert set(vars(toolcall_pipeline.middlewares)["__all__"]) - {"QueueingRateLimit", "DryRun"} <= {
         make.__name__ for make in TABLE
     }
 

@@ -20,6 +20,7 @@ from .number_tokens import Written
 from .reading import read_arguments, read_literal
 from .renames import Known, find_assignments, find_declared, find_misspelt, find_renames
 from .schema import JsonObject, Parts, format_path, is_object, locate, value_at
+from .spelling import fold_name
 from .wrappers import unwrap
 
 if TYPE_CHECKING:
@@ -139,15 +140,18 @@ def repair_arguments(
     if is_object(found):
         params, draft = _rename_misspelt(draft, found, parameters, rules, limits)
         return (params, tuple(draft.repairs)) if draft.repairs else None
-    # Judged with the repairs that hold, so that one refusal lists all that is still wrong, and nothing else. Not after
-    # a repair of a name or of a container: the paths would lead to places that the model did not send. The whole
-    # arguments as text have the same places.
-    holds = draft.repairs and all(
-        (each.rule == "json_text" and not each.path)
-        or (each.rule != "parameter_name" and not isinstance(each.after, (dict, list)))
-        for each in draft.repairs
-    )
-    return found if holds and type(found) is InvalidParams and not is_incomplete(found) else None
+    # Judged with the repairs that hold, so that one refusal lists all that is still wrong, and nothing else. A name
+    # that only resembles another one does not hold where the call is refused, nor does a wrapper where a parameter is
+    # missing: a model would send it beside the wrapper.
+    if not draft.repairs or type(found) is not InvalidParams or is_incomplete(found):
+        return None
+    incomplete = any(each.rule == "required" for each in found.problems)
+    for each in draft.repairs:
+        if each.rule == "parameter_name" and not _is_same_name(each):
+            return None
+        if each.rule == "wrapped" and not each.path and incomplete:
+            return None
+    return found
 
 
 def _fix(
@@ -189,6 +193,14 @@ def _rename_misspelt(
         wrong = [each.path for each in found.problems] if type(found) is InvalidParams else [""]
         fixes = [(parts, rule, name) for parts, rule, name in fixes if not _blames(wrong, [*parts[:-1], name])]
     return params, draft
+
+
+def _is_same_name(repair: Repair) -> bool:
+    return (
+        isinstance(repair.before, str)
+        and isinstance(repair.after, str)
+        and fold_name(repair.before) == fold_name(repair.after)
+    )
 
 
 def _blames(wrong: Iterable[str], parts: Parts) -> bool:

@@ -29,7 +29,7 @@ from .tool_options import (
 )
 
 P = ParamSpec("P")
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)  # noqa: PLC0105  # as in the other modules
 
 _PICKLED = (  # the facts of a tool that travel with a report
     "name",

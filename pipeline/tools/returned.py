@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from types import NoneType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from returns.primitives.container import BaseContainer
 from returns.result import Failure, Success
@@ -63,7 +63,7 @@ def _open(value: Any) -> Generator[Awaitable[Any], Any, Any]:
     """Yields what has to be awaited."""
     wrap: Any = _SUCCESS
     while is_container(value):
-        kind: Any = type(value)
+        kind = cast("Any", type(value))
         if kind is _SUCCESS:
             value = value.unwrap()
         elif kind is _FAILURE:
