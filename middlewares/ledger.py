@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import anyio
 import attrs
@@ -85,6 +85,9 @@ class Ledger:
         keep: Seconds for which an answer is kept. Default: 7 days.
         max_wait: Seconds for which a delivery waits for itself. Default 30.
         lease: Seconds after which an owner on another host that renews nothing counts as dead. Default 15.
+        repeats: ``"run"``: after a known end an equal call is honest, and runs. ``"replay"``: an equal call of a later
+            reply in the same conversation gets the answer of one that succeeded, for models that repeat what they have
+            done; give each run a ``conversation``. Default ``"run"``.
 
     Raises:
         SetupError: An option is out of its range, or of another type.
@@ -115,6 +118,7 @@ class Ledger:
     keep: float = attrs.field(default=7 * 86400.0, validator=is_number(above=0, unit="seconds"), kw_only=True)
     max_wait: float = attrs.field(default=30.0, validator=is_number(least=0, unit="seconds"), kw_only=True)
     lease: float = attrs.field(default=15.0, validator=is_number(above=0, unit="seconds"), kw_only=True)
+    repeats: Literal["run", "replay"] = attrs.field(default="run", kw_only=True)
     _records: Records = attrs.field(init=False, repr=False)
     _owner: Owner | None = attrs.field(init=False, default=None, repr=False)
     _flights: dict[str, Flight] = attrs.field(init=False, factory=dict[str, Flight], repr=False)
@@ -125,6 +129,8 @@ class Ledger:
             refuse("Ledger", "store", "a store, such as stores.SQLite(path)", self.store)
         if type(cast("object", self.secret)) is not bytes or len(self.secret) > _LONGEST_SECRET:
             refuse("Ledger", "secret", f"at most {_LONGEST_SECRET} bytes", self.secret)
+        if self.repeats not in ("run", "replay"):
+            refuse("Ledger", "repeats", "'run' or 'replay'", self.repeats)
         self._records = Records(self.store, self.keep)
 
     @property
@@ -197,8 +203,12 @@ class Ledger:
         kept = write_outcome(cast("Outcome", outcome), call.tool) if is_kept else None
         written = False
 
+        success: Delivery | None = None
+        if self.repeats == "replay" and known == "yes" and kept is not None:
+            success = {"id": claim.names.id, "reply": call.reply, "outcome": kept, "done": timing.wall_time()}
+
         async def write() -> None:
-            await self._records.end(claim, known, kept)
+            await self._records.end(claim, known, kept, success)
             owner.running.discard(claim.names.id)
 
         try:
@@ -225,6 +235,8 @@ class Ledger:
         Raises:
             StoreError: The store gave no answer.
         """
+        if self.repeats == "replay" and (replayed := await self._find_success(call, names)) is not None:
+            return replayed
         until, poll = timing.monotonic() + self.max_wait, _FIRST_POLL
         key = call.idempotency_key or (make_uuid() if call.tool.effect == "keyed" else "")
         new: Delivery = {"state": "begun", "owner": owner.name, "intent": names.intent, "key": key}
@@ -249,14 +261,21 @@ class Ledger:
                     return answer
                 mine = {**new, "key": kept["key"], "at": kept["at"], "runs": kept["runs"] + 1}
             seen = await self._records.read(names.intent)
-            answer, died, key = await self._ask_others(call, names, seen[1])
+            version = None if entry is None else entry.version
+            answer, died, key = await self._ask_others(call, names, seen[1], mine, version)
             if answer is not None:
                 return answer
             if died is not None:
                 mine["key"] = mine["key"] if entry is not None else key or mine["key"]
-                version = None if entry is None else entry.version
                 claim = await self._begin(call, owner, names, mine, version, seen, died)
         return _away(call.tool.name, "busy")
+
+    async def _find_success(self, call: ValidCall, names: Names) -> Outcome | None:
+        """The success of an equal call of an earlier reply; None: there was none."""
+        _, done = await self._records.read(names.succeeded)
+        if not done or done["id"] == names.id or (call.reply and done["reply"] == call.reply):
+            return None
+        return self._mark(call, read_outcome(done["outcome"], call.tool), done["done"])
 
     async def _begin(  # one claim
         self,
@@ -304,7 +323,7 @@ class Ledger:
         return self._mark(call, outcome)
 
     async def _ask_others(
-        self, call: ValidCall, names: Names, intent: Intent
+        self, call: ValidCall, names: Names, intent: Intent, mine: Delivery, version: int | None
     ) -> tuple[Outcome | None, tuple[str, ...] | None, str]:
         """Ask equal calls: the answer, if the call must not run; those that died; and the key that it has to take.
 
@@ -329,7 +348,8 @@ class Ledger:
             if found is None:
                 return _unknown(call), None, ""
             outcome = write_outcome(found, call.tool) if type(found) is Success else None
-            decided = await self._records.decide(id_, names.intent, outcome, "verify")
+            also = [] if outcome is None else self._records.answer(names, mine, version, outcome)
+            decided = await self._records.decide(id_, names.intent, outcome, "verify", also)
             return (self._mark(call, found) if decided and outcome is not None else None), None, ""
         return None, tuple(died), ""
 
@@ -367,6 +387,15 @@ class Ledger:
             for id_, (owner, key) in intent["open"].items():
                 if not await lives(self.store, owner, id_):
                     yield Undecided(id_, intent["tool"], key, *about, intent["at"])
+
+    async def show(self, id_: str, /) -> dict[str, Any]:
+        """What is kept of a delivery, as JSON; ``{}``: nothing. Arguments are never kept.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        _, kept = await self._records.read(f"d/{id_}")
+        return kept
 
     async def resolve(self, id_: str, /, *, landed: bool, value: object = None, by: str = "") -> bool:
         """Say what became of a call that may have taken effect.

@@ -32,6 +32,7 @@ def test_the_row_of_a_success(desk: Desk) -> None:
     assert row.pop("ms") >= 0
     (attempt,) = row.pop("tries")
     assert attempt.pop("ms") >= 0
+    assert int(row.pop("call"), 16) > 0
     assert attempt == {"kind": None, "executor": "loop", "landed": "yes", "wait": 0.0}
     assert row == {
         "line": 1,

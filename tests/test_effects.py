@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, cast, get_args
 
 import anyio
@@ -29,6 +32,7 @@ from toolcall_pipeline import (
     Transient,
     Unavailable,
     ValidCall,
+    middlewares,
     render,
 )
 from toolcall_pipeline.executors import Thread
@@ -391,3 +395,42 @@ async def test_a_check_may_answer_a_success_that_holds_the_call(place: str, watc
     for each in (pipeline, pipeline.before("check", own)):
         outcome = (await each.report(Call("probe"))).outcome if watched else await each.call("probe")
         assert outcome == Success("done")
+
+
+def vendor(stage: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module of a stage as a package that copied it has it, under a name of its own."""
+    source = (Path(middlewares.__path__[0]) / f"{stage}.py").read_text()
+    source = source.replace("from .. import", "from toolcall_pipeline import").replace(
+        "from ..", "from toolcall_pipeline."
+    )
+    module = ModuleType(f"vendored.{stage}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(source, module.__dict__)  # our own source
+    return module
+
+
+@BOTH
+async def test_a_vendored_stage_behaves_as_ours(watched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No stage is known by its module: its placement says what the guards need to know."""
+    retry, classify = (vendor(name, monkeypatch) for name in ("retry", "classify"))
+    begun: list[int] = []
+    tools = ToolRegistry()
+
+    def probe() -> Outcome[None]:
+        begun.append(1)
+        return Success(None) if len(begun) == 3 else Failure(Transient(landed="no"))
+
+    async def no_wait(_seconds: float) -> None: ...
+
+    tools.register(a_tool(fn=probe, effect="mutating"))
+    ours = standard(tools).replace("retry", Retry(3, sleep=no_wait))
+    vendored = ours.replace("retry", retry.Retry(3, sleep=no_wait)).replace("classify", classify.Classify())
+    for pipeline in (ours, vendored):
+        begun.clear()
+        report = await pipeline.report(Call("probe"))
+        outcome = report.outcome if watched else None
+        if not watched:
+            begun.clear()
+            outcome = await pipeline.call("probe")
+        assert (kind_of(outcome), len(begun)) == ("success", 3)
+        assert [attempt.landed for attempt in report.attempts] == ["no", "no", "yes"]

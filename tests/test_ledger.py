@@ -249,8 +249,9 @@ async def test_verify_decides(verdict: object, id_: str, then: Any, ran: int) ->
         shop.answer, shop.verdict = None, verdict
         assert await shop.ask("wire", id_) == then
         assert shop.asked[0] == shop.keys[0]
-        if type(verdict) is Success:
-            assert await shop.ask("wire", "a") == "paid"
+        if type(verdict) is Success:  # and both deliveries keep it
+            shop.verdict = None
+            assert [await shop.ask("wire", each) for each in ("a", id_)] == ["paid"] * 2
     assert len(shop.done) == ran
 
 
@@ -511,3 +512,20 @@ def test_retry_is_inside() -> None:
     """The reason stands in the description."""
     assert "delivery" in Shop().pipeline.describe()
     assert Retry.placement.inside_of["ledger"]
+
+
+async def test_successes_that_are_replayed() -> None:
+    """With ``repeats="replay"`` an equal call of a later reply gets the success; one of the same reply is honest."""
+    shop = Shop(repeats="replay")
+
+    async def ask(reply: str, conversation: str = "c", amount: object = 7) -> Any:
+        call = Call("charge", {"amount": amount}, "", conversation=conversation, reply=reply)
+        return (await shop.pipeline(call)).unwrap()
+
+    async with shop.pipeline:
+        asked = [await ask("1"), await ask("1"), await ask("2", amount="7"), await ask(""), await ask("2", "other")]
+        shop.answer = ToolFailed("no")
+        assert type(await shop.pipeline(Call("charge", {"amount": 8}, conversation="c"))) is Failure
+        shop.answer = None
+        assert await ask("3", amount=8) == {"n": 5}
+    assert asked == [{"n": 1}, {"n": 2}, {"n": 2}, {"n": 2}, {"n": 3}]

@@ -51,12 +51,14 @@ def test_nothing_happens_twice_whoever_is_killed(tmp_path: Path, workers: int, m
         for process in running:
             time.sleep(dice.uniform(0.02, 0.25))
             process.kill()
-            process.wait()
+            process.communicate()
             kills += 1
     early = read_answers(tmp_path / "answers")
     (tmp_path / "answers").unlink()
     last = [start(spec, tmp_path, dice.randrange(10**6), count, mode) for _ in range(workers)]
-    assert [process.wait(300) for process in last] == [0] * workers
+    for process in last:
+        process.communicate(timeout=300)
+    assert [process.returncode for process in last] == [0] * workers
     answers = read_answers(tmp_path / "answers")
 
     lines = [line.split() for line in (tmp_path / "effects").read_text().splitlines()]
@@ -101,7 +103,9 @@ def test_one_delivery_in_several_processes_at_once(tmp_path: Path, workers: int)
         for process in running:
             assert process.stdout is not None
             assert process.stdout.readline() == "done\n"
-    assert [process.wait(60) for process in running] == [0] * workers
+    for process in running:
+        process.communicate(timeout=60)
+    assert [process.returncode for process in running] == [0] * workers
     effects = Counter(tuple(line.split()[:2]) for line in (tmp_path / "effects").read_text().splitlines())
     answers = [read_answers(tmp_path / f"answers{seed}") for seed in range(workers)]
     assert len(effects) == count

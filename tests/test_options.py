@@ -224,6 +224,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "keep": [*NO_NUMBER, 0, -1, None],
             "max_wait": [*NO_NUMBER, -1, None],
             "lease": [*NO_NUMBER, 0, -1, None],
+            "repeats": ["no", None, 3],
         },
     ),
     standard: (

@@ -41,6 +41,7 @@ from .common import (
     with_sent_names,
     with_wire,
 )
+from .definable import fit_anthropic
 from .replies import (
     Calls,
     OwnMessage,
@@ -69,9 +70,16 @@ def tools(registry: ToolView) -> list[Definition]:
         registry: The tools. A name that the provider would refuse is sent in a form that it accepts.
 
     Returns:
-        ``{"name", "description", "input_schema"}`` for each of them.
+        ``{"name", "description", "input_schema"}`` for each of them. A property whose name the provider would refuse,
+        such as ``filter[id]``, is sent under another one; `calls` changes it back.
+
+    Raises:
+        SetupError: The schema of a tool has a union at the top, which the provider refuses.
     """
-    return build_definitions(registry, ANTHROPIC, "input_schema")
+    definitions = build_definitions(registry, ANTHROPIC, "input_schema")
+    for each in definitions:
+        each["input_schema"] = fit_anthropic(each["name"], each["input_schema"])
+    return definitions
 
 
 def calls(

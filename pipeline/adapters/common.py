@@ -258,14 +258,14 @@ def to_parts(outcome: Outcome[Any], call: Call | None = None, wording: Wording |
     Raises:
         SetupError: ``outcome`` is not an Outcome, such as a call that was not awaited.
     """
+    given: object = outcome
+    if type(given) is not Success and type(given) is not Failure:
+        what = f"not a {type(given).__name__}"
+        raise SetupError(f"a call is answered with its outcome, {what}: message(call, await pipeline(call))")
     if call is not None and wording is None:
         wording = call.wording
     if type(outcome) is Failure:
         return [render(outcome) if wording is None else render(outcome, call=call, wording=wording)]
-    given: object = outcome
-    if type(given) is not Success:
-        what = f"not a {type(given).__name__}"
-        raise SetupError(f"a call is answered with its outcome, {what}: message(call, await pipeline(call))")
     value: object = cast("Any", outcome).unwrap()
     parts = find_parts(value, with_bytes=True)
     if parts is None:

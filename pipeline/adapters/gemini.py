@@ -34,6 +34,7 @@ from .common import (
     with_sent_names,
     with_wire,
 )
+from .definable import fit_gemini
 from .gemini_streams import FORM, read_responses
 from .replies import Calls, Reading, read_chunks
 from .sending_back import fit_arguments, fit_message, fit_names
@@ -59,6 +60,7 @@ def tools(registry: ToolView) -> list[Definition]:
     """
     declarations = build_definitions(registry, GEMINI, "parameters_json_schema")
     for each in declarations:
+        each["parameters_json_schema"] = fit_gemini(each["parameters_json_schema"])
         if not (each["name"][0].isalpha() or each["name"][0] == "_"):
             raise SetupError(f"Gemini takes names that begin with a letter or _, not {each['name']!r}: rename the tool")
     return [{"function_declarations": declarations}] if declarations else []

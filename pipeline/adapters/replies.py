@@ -12,6 +12,7 @@ from ..errors import SetupError
 from ..privacy import get_logger
 from ..tools.view import ToolView
 from .common import CUT_OFF, get_field, read_events, restore_names, text_or_empty
+from .definable import restore_arguments
 from .providers import Provider
 from .text_calls import looks_like_calls, read_text_calls
 
@@ -145,8 +146,9 @@ class Reading:
         if self.id:
             for call in found:
                 cast("Any", call).reply = self.id  # it was made here, and nobody else has it yet
+        named = restore_names(found, registry, provider.longest)
         return Calls(
-            restore_names(found, registry, provider.longest),
+            restore_arguments(named, registry) if provider.name == "Anthropic" else named,
             error=error,
             text=said,
             finish_reason=self.finish_reason,

@@ -450,3 +450,61 @@ def check(file: Path, target: str, sent: tuple[str, str] | None, principal: str)
     with print_command_errors():
         code = check_policy(file, target, sent, principal)
     sys.exit(code)
+
+
+@toolcall.group()
+def ledger() -> None:
+    """Decide what became of calls that may have taken effect."""
+
+
+_DB = click.argument("db", metavar="DB", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+
+
+@ledger.command(name="list")
+@_DB
+def list_calls(db: Path) -> None:
+    """Print the calls in the ledger DB, a file of SQLite, that may have taken effect.
+
+    \b
+    Exit code: 0    there is none
+               1    there are some
+               2    DB is not a ledger: stderr says why
+    """  # noqa: D301  # as above
+    from .ledger_command import list_undecided
+
+    with print_command_errors():
+        code = list_undecided(db)
+    sys.exit(code)
+
+
+@ledger.command(name="show")
+@_DB
+@click.argument("id_", metavar="ID")
+def show_call(db: Path, id_: str) -> None:
+    """Print what the ledger DB keeps of one call. Arguments are never kept."""
+    from .ledger_command import show
+
+    with print_command_errors():
+        code = show(db, id_)
+    sys.exit(code)
+
+
+@ledger.command(name="resolve")
+@_DB
+@click.argument("id_", metavar="ID")
+@click.argument("landed", type=click.Choice(["landed", "not-landed"]))
+@click.option("--value", metavar="JSON", help="What the call returned.  [default: null]")
+@click.option("--by", default="", help="Who says so.")
+def resolve_call(db: Path, id_: str, landed: str, value: str | None, by: str) -> None:
+    """Say whether a call took effect. If it did not, it may run when it comes again.
+
+    \b
+    Exit code: 0    it is decided now
+               1    it was decided before, still runs, or is not known
+               2    DB is not a ledger, or --value is not JSON: stderr says why
+    """  # noqa: D301  # as above
+    from .ledger_command import resolve
+
+    with print_command_errors():
+        code = resolve(db, id_, landed=landed == "landed", value=value, by=by)
+    sys.exit(code)

@@ -5,6 +5,7 @@
 ``i/…``     an intent: its deliveries that run (``open``) and those that may have taken effect (``lost``). Only
             while there is one: a known end leaves nothing behind
 ``s/…``     when a tool last changed something in a conversation; what an exception said before is lifted by that
+``r/…``     the last success of an intent, where those are replayed
 ``o/…``     the lease of an owner
 ==========  ===================================================================================================
 """
@@ -12,7 +13,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import attrs
@@ -43,6 +44,7 @@ class Names:
         id: The delivery, as `Ledger.resolve` takes it.
         delivery: "": the call has no id, so it cannot be delivered again.
         intent: Its intent.
+        succeeded: The key of a success of its intent, where those are replayed.
         changed: Begins the keys of the tools that changed something in its conversation.
         tool: The last part of such a key.
     """
@@ -50,6 +52,7 @@ class Names:
     id: str
     delivery: str
     intent: str
+    succeeded: str
     changed: str
     tool: str
 
@@ -57,10 +60,12 @@ class Names:
     def of(call: ValidCall, secret: bytes) -> Names:
         """The names of a call."""
         tag = "{" + join_digest(call.principal, call.conversation, secret=secret)[:_TAG] + "}"
-        intent = f"i/{tag}{intent_of(call, call.params, secret)}"
+        asked = tag + intent_of(call, call.params, secret)
         given = delivery_of(call, secret)
         id_ = f"{tag}{given}" if given else f"{tag}~{make_uuid()}"
-        return Names(id_, _delivery_key(id_), intent, f"s/{tag}", join_digest(call.tool.name, secret=secret))
+        return Names(
+            id_, _delivery_key(id_), f"i/{asked}", f"r/{asked}", f"s/{tag}", join_digest(call.tool.name, secret=secret)
+        )
 
 
 @attrs.frozen
@@ -137,13 +142,16 @@ class Records:
         version = await self.store.write(*changes)
         return None if version is None else Claim(names, delivery["key"], delivery, version, state, decides)
 
-    async def end(self, claim: Claim, known: Known, outcome: Mapping[str, Any] | None) -> bool:
+    async def end(
+        self, claim: Claim, known: Known, outcome: Mapping[str, Any] | None, success: Delivery | None = None
+    ) -> bool:
         """Write how a delivery ended. False: the record is another one's by now, which took this owner for dead.
 
         Args:
             claim: Of the delivery.
             known: What is known of its effect.
             outcome: Its answer. None: no body began, so the delivery is forgotten and may come again.
+            success: What equal calls of later replies get. None: they run.
         """
         names, expect, state = claim.names, claim.version, claim.intent
         done = {**claim.delivery, "state": "ended", "known": known, "outcome": outcome, "done": timing.wall_time()}
@@ -152,6 +160,8 @@ class Records:
             if names.delivery:
                 ended = None if outcome is None else _dump(done)
                 changes.append(Change(names.delivery, ended, claim.version, None if ended is None else self.keep))
+            if success is not None:
+                changes.append(Change(names.succeeded, _dump(success), ttl=self.keep))
             if known == "yes":
                 changes.append(Change(names.changed + names.tool, str(timing.wall_time()).encode(), ttl=self.keep))
             if await self.store.write(*changes) is not None:
@@ -174,7 +184,16 @@ class Records:
         changes.append(Change(names.delivery, _dump(done), entry.version, self.keep))
         return await self.store.write(*changes) is not None
 
-    async def decide(self, id_: str, intent: str, outcome: Mapping[str, Any] | None, by: str) -> bool:
+    def answer(self, names: Names, delivery: Delivery, expect: int | None, outcome: Mapping[str, Any]) -> list[Change]:
+        """The changes by which a delivery has an answer though no body ran for it."""
+        if not names.delivery:
+            return []
+        done = {**delivery, "state": "ended", "known": "yes", "outcome": outcome, "done": timing.wall_time()}
+        return [Change(names.delivery, _dump(done), expect, self.keep)]
+
+    async def decide(
+        self, id_: str, intent: str, outcome: Mapping[str, Any] | None, by: str, also: Sequence[Change] = ()
+    ) -> bool:
         """Write what became of a lost delivery. False: it has changed meanwhile.
 
         Args:
@@ -182,6 +201,7 @@ class Records:
             intent: The key of its intent.
             outcome: Its answer. None: it did not take effect, so the delivery is forgotten and may come again.
             by: Who says so.
+            also: Further changes of the same write. Default: none.
         """
         key = _delivery_key(id_)
         entry, delivery = await self.read(key)
@@ -190,6 +210,7 @@ class Records:
             done = {**delivery, "state": "ended", "known": "yes", "outcome": outcome, "done": timing.wall_time()}
             value = None if outcome is None else _dump({**done, "by": by})
             changes.append(Change(key, value, entry.version, None if value is None else self.keep))
+        changes += also if changes else ()
         return bool(changes) and await self.store.write(*changes) is not None
 
     async def lift(self, id_: str, intent: str) -> bool:
