@@ -29,7 +29,7 @@ LAYERS = """
     messages report
     tools
     adapters policies retries stage_state stores telemetry
-    compose executors ledger
+    approvals compose executors ledger
     batch testing
     middlewares
     builtin dialogue mcp
