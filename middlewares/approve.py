@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from inspect import isawaitable
 from types import TracebackType
@@ -30,6 +30,14 @@ Needs: TypeAlias = Callable[[ValidCall], "bool | str | Awaitable[bool | str]"]
 _TRIES = 1000  # of a record that others keep changing
 _FIRST_POLL, _LAST_POLL = 0.05, 1.0  # seconds
 _logger = get_logger()
+
+
+def _read_effects(given: Iterable[str]) -> frozenset[str]:
+    return read_names("Approve", "effects", given, ("read", "idempotent", "keyed", "mutating"))
+
+
+def _read_tools(given: Iterable[str]) -> frozenset[str]:
+    return read_names("Approve", "tools", given)
 
 
 @attrs.define(eq=False)
@@ -72,14 +80,8 @@ class Approve:
 
     store: Store
     needs: Needs | RuleSet | None = None
-    effects: frozenset[str] = attrs.field(
-        default=frozenset(),
-        converter=lambda given: read_names("Approve", "effects", given, ("read", "idempotent", "keyed", "mutating")),
-        kw_only=True,
-    )
-    tools: frozenset[str] = attrs.field(
-        default=frozenset(), converter=lambda given: read_names("Approve", "tools", given), kw_only=True
-    )
+    effects: frozenset[str] = attrs.field(default=frozenset(), converter=_read_effects, kw_only=True)
+    tools: frozenset[str] = attrs.field(default=frozenset(), converter=_read_tools, kw_only=True)
     version: str = attrs.field(default="", validator=is_type(str), kw_only=True)
     expires: float = attrs.field(default=86400.0, validator=is_number(above=0, unit="seconds"), kw_only=True)
     hold: float = attrs.field(default=0.0, validator=is_number(least=0, unit="seconds"), kw_only=True)

@@ -26,9 +26,9 @@ LAYERS = """
     privacy
     caller parameters
     identity
-    messages report
+    messages report stores
     tools
-    adapters policies retries stage_state stores telemetry
+    adapters policies retries stage_state telemetry
     approvals compose executors ledger
     batch testing
     middlewares

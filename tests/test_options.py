@@ -64,6 +64,14 @@ NO_POLICY: list[Any] = [3, None, [], "a", {"atempts": 1}, {1: 1}]
 NO_KINDS = [3, "timeout", {"internal"}, [1], [["timeout"]]]
 
 
+def _sharing() -> dict[str, Any]:
+    return {
+        "store": [3, "a.db", Memory, print, Odd()],
+        "when_away": [3, "open", None, ["local"], Odd()],
+        "share_as": [3, None, b"a", Odd()],
+    }
+
+
 def _retries() -> dict[str, Any]:
     return {
         "attempts": [*NO_COUNT, 0, None],
@@ -157,6 +165,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "key": NO_SYNC_FUNCTION,
             "clock": [*NO_SYNC_FUNCTION, None],
             "sleep": [*NO_FUNCTION, None],
+            **_sharing(),
         },
     ),
     RateLimit(1).queueing: ({}, {"max_wait": [*NO_NUMBER, 0, None]}),
@@ -171,6 +180,8 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "groups": NO_MAPPING,
             "groups['x']": [3, None, ["a"]],
             "key": NO_SYNC_FUNCTION,
+            "lease": [*NO_NUMBER, 0, None],
+            **_sharing(),
         },
     ),
     CircuitBreaker: (
@@ -186,6 +197,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "probes": [*NO_COUNT, 0, None],
             "key": NO_SYNC_FUNCTION,
             "clock": [*NO_SYNC_FUNCTION, None],
+            **_sharing(),
         },
     ),
     Cache: (

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast, overload
 from returns.result import Failure
 
 from ..call import Call, Outcome, ResolvedCall, ValidCall, set_wording
-from ..errors import Crashed, SetupError, ToolError
+from ..errors import Crashed, ResourceNotFound, SetupError, ToolError
 from ..event_loops import PORTAL
 from ..introspection import bind_by_name
 from ..messages.wording import Wording
 from ..options import check_type
 from ..parameters import Given
+from ..privacy import approved
 from ..report import CallReport, LiveSink, notify
 from ..telemetry.logs import log_failure
 from ..tools.definition import Tool, refuse_as_name
