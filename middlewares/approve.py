@@ -14,7 +14,7 @@ from returns.result import Failure, Success
 
 from .. import timing
 from ..approvals import RESUMED, Approval, Requests, name_request
-from ..approvals.requests import Row, read_approval
+from ..approvals.approval_requests import Row, read_approval
 from ..call import Call, Outcome, ValidCall
 from ..call_state import TURN
 from ..compose import Handler, Placement

@@ -15,7 +15,7 @@ from ..messages import render
 from ..options import check_number, check_type, refuse
 from ..stores import Store
 from ..tools.definition import Tool
-from .requests import Approval, Requests, Row, read_approval
+from .approval_requests import Approval, Requests, Row, read_approval
 
 _FIRST_POLL, _LAST_POLL = 0.05, 1.0  # seconds
 
@@ -46,7 +46,7 @@ class Approvals:
         """Open the store.
 
         Raises:
-            SetupError: The file is of a newer version, or is no store.
+            SetupError: The file is of a newer version, or of another program.
         """
         await self.store.__aenter__()
         return self
@@ -74,7 +74,7 @@ class Approvals:
         return sorted([read_approval(row) async for row in self._requests.list()], key=lambda each: each.at)
 
     async def get(self, id_: str, /) -> Approval | None:
-        """One call; None: there is no such id.
+        """One call; None: the id is unknown.
 
         Raises:
             StoreError: The store gave no answer.
@@ -98,7 +98,7 @@ class Approvals:
             ``already decided``, or ``expired``.
 
         Raises:
-            SetupError: There is no such id, ``by`` is empty, or the arguments do not fit the tool's schema.
+            SetupError: The id is unknown, ``by`` is empty, or the arguments do not fit the tool's schema.
             StoreError: The store gave no answer.
         """
         return await self._decide(id_, "approved", by, arguments, message)
@@ -115,7 +115,7 @@ class Approvals:
             As `approve`.
 
         Raises:
-            SetupError: There is no such id, or ``by`` is empty.
+            SetupError: The id is unknown, or ``by`` is empty.
             StoreError: The store gave no answer.
         """
         return await self._decide(id_, "rejected", by, None, message)
@@ -131,7 +131,7 @@ class Approvals:
             The approval as it is then; ``pending`` if the time was up.
 
         Raises:
-            SetupError: There is no such id.
+            SetupError: The id is unknown.
             StoreError: The store gave no answer.
         """
         check_number("wait", "timeout", timeout, above=0, optional=True, unit="seconds")

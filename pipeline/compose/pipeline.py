@@ -324,7 +324,7 @@ class Pipeline(StageList):
 
         Returns:
             The outcome of the call. It is AwaitingApproval while nobody has decided, Denied if the call was rejected,
-            and ResourceNotFound if there is no such id, it expired, or it is for another caller, version of the tool's
+            and ResourceNotFound if the id is unknown, it expired, or it is for another caller, version of the tool's
             schema or version of the policy.
 
         Raises:
