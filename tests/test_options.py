@@ -27,6 +27,7 @@ from toolcall_pipeline.middlewares import (
     Ledger,
     LoopGuard,
     Policy,
+    Quota,
     RateLimit,
     Resolve,
     Retry,
@@ -182,6 +183,16 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             **_sharing(),
         },
     ),
+    Quota: (
+        {"calls": 1},
+        {
+            "calls": [*NO_NUMBER, 0, None],
+            "per": [3, "user", None, ["tool"], Odd()],
+            "window": [*NO_NUMBER, 0],
+            "cost": NO_SYNC_FUNCTION,
+            **_sharing(),
+        },
+    ),
     RateLimit(1).queueing: ({}, {"max_wait": [*NO_NUMBER, 0, None]}),
     Concurrency: (
         {"limit": 2},
@@ -314,7 +325,7 @@ def test_the_table_has_every_option(make: Callable[..., Any]) -> None:
 
 def test_the_table_has_every_stage() -> None:
     """So does a new stage."""
-    assert set(vars(toolcall_pipeline.middlewares)["__all__"]) - {"QueueingRateLimit"} <= {
+    assert set(vars(toolcall_pipeline.middlewares)["__all__"]) - {"QueueingRateLimit", "DryRun"} <= {
         make.__name__ for make in TABLE
     }
 
