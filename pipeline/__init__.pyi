@@ -5,6 +5,8 @@ from returns.result import Success as Success
 
 from . import middlewares as middlewares
 from . import telemetry as telemetry
+from .approvals import Approval as Approval
+from .approvals import Approvals as Approvals
 from .batch import gather as gather
 from .batch import gather_sync as gather_sync
 from .call import Call as Call
