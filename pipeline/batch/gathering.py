@@ -14,7 +14,8 @@ import attrs
 from returns.result import Failure
 
 from .. import timing
-from ..call import Call, Outcome, ResolvedCall, set_caller, set_wording
+from ..call import Call, Outcome, ResolvedCall, make_uuid, set_caller, set_wording
+from ..call_state import TURN
 from ..errors import Crashed, NotExecuted
 from ..event_loops import PORTAL
 from ..foreign_values import or_default
@@ -93,6 +94,9 @@ async def gather(
     for call in asked:  # what runs may be a copy
         set_wording(call, getattr(pipeline, "wording", None))
     set_caller(asked, principal, deps, conversation)
+    if len(asked) > 1 and getattr(pipeline, "asks_people", False):  # else nothing asks whether two calls came together
+        turn = make_uuid()
+        asked = [call if call.reply else call.with_state(TURN, turn) for call in asked]
     twins = find_twins(asked)
     single = [call for index, call in enumerate(asked) if index not in twins] if twins else asked
     with _begin_turn(pipeline) if asked else nullcontext():
