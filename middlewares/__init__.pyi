@@ -1,3 +1,4 @@
+from .approve import Approve as Approve
 from .available import Available as Available
 from .cache import Cache as Cache
 from .circuit_breaker import CircuitBreaker as CircuitBreaker

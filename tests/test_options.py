@@ -17,6 +17,7 @@ from toolcall_pipeline import RetryBudget, SetupError, ToolRegistry, gather
 from toolcall_pipeline.builtin import install
 from toolcall_pipeline.executors import Loop, Process, Thread
 from toolcall_pipeline.middlewares import (
+    Approve,
     Available,
     Cache,
     CircuitBreaker,
@@ -115,6 +116,19 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
         {
             "errors": [3, "timeout", {1: "timeout"}, {"httpx": "timeout"}, {OSError: "no kind"}, {int: "timeout"}],
             "clock": [*NO_SYNC_FUNCTION, None],
+        },
+    ),
+    Approve: (
+        {"store": Memory(), "needs": bool},
+        {
+            "store": [3, None, Memory],
+            "needs": [3, "a"],
+            "effects": [3, "read", ["write"]],
+            "tools": [3, "a", [3]],
+            "version": [3, None],
+            "expires": [*NO_NUMBER, 0],
+            "hold": [*NO_NUMBER, -1],
+            "notify": [3, "a"],
         },
     ),
     Policy: ({}, {"rules": [3, None, b"a", ["a"]]}),
