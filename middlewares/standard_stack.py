@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ..compose import Pipeline, Stack
 from ..executors import Executor
@@ -24,6 +24,9 @@ from .timeout import Timeout
 from .trace import Trace
 from .validate import Validate
 
+if TYPE_CHECKING:
+    from ..journal import Journal
+
 
 def standard(
     tools: ToolView,
@@ -39,6 +42,7 @@ def standard(
     errors: Errors | None = None,
     wording: Wording | None = None,
     policy: str | PathLike[str] | RuleSet | None = None,
+    journal: str | PathLike[str] | Journal | None = None,
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
 
@@ -58,6 +62,7 @@ def standard(
         wording: How the texts for the model are worded, wherever they are read. Default None: as by default.
         policy: The path of a policy file, or its rules, see `Policy`; it adds the stage ``policy`` after ``validate``.
             Default None: no such stage.
+        journal: The path of a file that keeps the report of each call, or a `Journal`. Default None: none.
 
     Raises:
         SetupError: An option is out of its range, or of another type; an entry of ``errors`` is not valid; or a tool of
@@ -69,7 +74,7 @@ def standard(
     limits = Limits() if limits is None else limits
     pipeline = (
         Stack()
-        .observe(Trace(redact=redact))  # outermost: refused calls are recorded too
+        .observe(Trace(redact=redact, sinks=_list_sinks(journal)))  # outermost: refused calls are recorded too
         .check(Resolve(tools, canonical_names=canonical_names, listed=listed))
         .check(Available(tools))  # before validate: no correction of arguments for a closed tool
         .check(Validate(limits=limits))  # last of the checks: the stages after it need the params
@@ -85,3 +90,15 @@ def standard(
         pipeline = pipeline.after("validate", stage)
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))
+
+
+def _list_sinks(journal: object) -> list[Journal]:
+    if journal is None:
+        return []
+    from ..journal import Journal, get_journal  # with SQLite; most pipelines do without
+
+    if isinstance(journal, Journal):
+        return [journal]
+    if not isinstance(journal, (str, PathLike)):
+        refuse("standard", "journal", "the path of a file or a Journal", journal)
+    return [get_journal(cast("str", journal))]

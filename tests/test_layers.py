@@ -26,11 +26,13 @@ LAYERS = """
     privacy
     caller parameters
     identity
-    messages report
+    messages
+    report
     tools
     adapters policies retries stage_state stores telemetry
     compose executors
     batch testing
+    journal
     middlewares
     builtin dialogue mcp
     hosts

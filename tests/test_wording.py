@@ -11,6 +11,7 @@ import attrs
 import pytest
 from click.testing import CliRunner
 from returns.result import Failure, Success
+from toolcall_pipeline.mcp.policy import Policy
 
 from cli_desk import open_desk
 from support import Exported
@@ -33,7 +34,6 @@ from toolcall_pipeline.cli.commands import toolcall
 from toolcall_pipeline.cli.proxy_command import make_pipeline
 from toolcall_pipeline.dialogue import run_turn
 from toolcall_pipeline.hosts.host import Host, HostTool
-from toolcall_pipeline.mcp.policy import Policy
 from toolcall_pipeline.mcp.policy_file import read_policy
 from toolcall_pipeline.mcp.result_blocks import make_error_result, make_result
 from toolcall_pipeline.messages import Conversation, Profile
