@@ -20,6 +20,7 @@ from ..journal import replay as replay_forms
 from ..journal.page import write_page
 from ..journal.regression_test import write_test
 from ..journal.summary import Tally, by_calls
+from ..messages.text import replace_surrogates
 from ..middlewares import standard
 from ..privacy import neutralise
 from ..report.json_form import Form
@@ -30,6 +31,7 @@ from .terminal_text import CommandError, format_count
 _MOST_ROWS = 20  # of one table
 _MOST_CHANGES = 5  # examples of one tool
 _SHORT = 60
+_LONGEST = 20_000  # characters of a paragraph
 
 
 def report(journal: Path, *, as_json: bool, html: Path | None, jsonl: Path | None) -> None:
@@ -75,7 +77,7 @@ def explain(journal: Path, call_id: str) -> None:
         print(f"{format_count(len(found), 'call')} have this id.\n")
     for form, talk in zip(found, talks, strict=True):
         for paragraph in explain_form(form, talk):
-            print(neutralise(paragraph, keep_lines=True))
+            print(_clean(paragraph, keep_lines=True))
         print()
 
 
@@ -133,6 +135,11 @@ def _key(form: Form) -> tuple[str, str]:
     return form["principal"], form["conversation"]
 
 
+def _clean(text: str, *, limit: int | None = _LONGEST, keep_lines: bool = False) -> str:
+    """A text of a model, a tool or a file, as a terminal can show it without harm."""
+    return replace_surrogates(neutralise(text, limit=limit, keep_lines=keep_lines))
+
+
 def _make_console() -> Console:
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
@@ -142,7 +149,7 @@ def _make_console() -> Console:
 
 def _open_output(path: Path) -> TextIO:
     try:
-        return path.open("w", encoding="utf-8")
+        return path.open("w", encoding="utf-8", errors="replace")
     except OSError as exc:
         raise CommandError(f"{path}: {exc.strerror}") from None
 
@@ -236,7 +243,7 @@ def _print_rows(console: Console, titles: tuple[str, ...], rows: list[Any]) -> N
         is_text = place == 0 or title == "most often"
         table.add_column(title, justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text)
     for row in rows:
-        table.add_row(*(Text(neutralise(cell)) for cell in row))
+        table.add_row(*(Text(_clean(cell)) for cell in row))
     console.print()
     console.print(table)
 
@@ -254,9 +261,9 @@ def print_changes(console: Console, found: Replay) -> None:
             continue
         changed = f"{tool.changes.total():,} of {format_count(tool.calls, 'call')} changed"
         texts = f", {tool.texts:,} failures are worded otherwise" if tool.texts else ""
-        console.print(Text(f"\n{neutralise(name)}: {changed}{texts}"))
+        console.print(Text(f"\n{_clean(name)}: {changed}{texts}"))
         for (before, after), count in tool.changes.most_common():
-            console.print(Text(f"  {count:>7,}  {neutralise(before)} → {neutralise(after)}"))
+            console.print(Text(f"  {count:>7,}  {_clean(before)} → {_clean(after)}"))
         for each in tool.examples[:_MOST_CHANGES]:
-            told = neutralise(each.told, limit=_SHORT * 2)
-            console.print(Text(f"           {neutralise(each.id, limit=_SHORT)}: {told}"), overflow="ellipsis")
+            told = _clean(each.told, limit=_SHORT * 2)
+            console.print(Text(f"           {_clean(each.id, limit=_SHORT)}: {told}"), overflow="ellipsis")

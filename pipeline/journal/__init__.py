@@ -1,4 +1,4 @@
-"""What happened to each call, kept in a file: `Journal` writes it, and the commands of the guide read it.
+"""A file that keeps the report of each call: `Journal` writes it, and the commands of the guide read it.
 
 README.md in this folder is the guide.
 """

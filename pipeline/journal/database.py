@@ -9,14 +9,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self, TypeAlias, cast
 
 from ..errors import SetupError
 from ..report.json_form import Form
 
 _APPLICATION: Final = 0x746F6F6C  # "tool", in the header of the file
 _WAITING: Final = 5.0  # seconds for another process that writes
-_SHARE: Final = 10  # parts of a file that is too large, of which one, the oldest, goes
+_SHARE: Final = 10  # a file that is too large loses the oldest of so many parts
 _BETWEEN: Final = 2_000  # rows between two looks at the size
 
 # Each brings a file from the version of its place to the next one. A file is never brought back.
@@ -42,6 +42,9 @@ _COUNT: Final = (
 )
 
 
+Row: TypeAlias = tuple[Any, ...]  # the columns of a call
+
+
 class JournalError(SetupError):
     """A file cannot be used as a journal. The text is one line, with its path."""
 
@@ -63,11 +66,11 @@ class JournalFile:
         """Open a file to write; it is made if it is not there, and brought to this version if it is older.
 
         Raises:
-            JournalError: It is no journal, of a later version, locked, read-only, or cannot be made.
+            JournalError: It is something else, of a later version, locked, read-only, or cannot be made.
         """
         is_new = not path.exists()
         try:
-            if is_new:  # nobody but its owner reads what a model sent
+            if is_new:  # its owner alone reads what a model sent
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
             connection = sqlite3.connect(path, timeout=_WAITING, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as exc:
@@ -89,7 +92,7 @@ class JournalFile:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Open a file that is there, to read. Nothing of it is changed.
+        """Open a file that is there, to read. Its rows are not changed.
 
         Raises:
             JournalError: It is not there, no journal, of another version, or locked.
@@ -97,9 +100,12 @@ class JournalFile:
         if not path.is_file():
             raise JournalError(f"{path}: there is no such file")
         try:
-            connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=_WAITING, uri=True)
-            version = _check(connection, path)
-            if version < VERSION and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            # A process that was killed leaves rows beside the file, which only who may write takes into it.
+            try:
+                connection, version = _connect(path, "mode=rw")
+            except sqlite3.OperationalError:
+                connection, version = _connect(path, "mode=ro&immutable=1")
+            if version < VERSION:  # as an empty file is, whose writer was killed
                 copy = sqlite3.connect(":memory:", isolation_level=None)
                 connection.backup(copy)
                 connection.close()
@@ -115,7 +121,10 @@ class JournalFile:
         Raises:
             sqlite3.Error: The disk is full, another process holds the file, or the like. Nothing is added.
         """
-        rows = [(*_read_columns(form), json.dumps(form, ensure_ascii=False)) for form in forms]
+        self.write_rows([make_row(form) for form in forms], dropped)
+
+    def write_rows(self, rows: Sequence[Row], dropped: int = 0) -> None:
+        """As `write`, of what `make_row` returned."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             self._connection.executemany(_INSERT, rows)
@@ -150,8 +159,8 @@ class JournalFile:
             most = max(1, rows // _SHARE)
             connection.execute("DELETE FROM calls WHERE n IN (SELECT n FROM calls ORDER BY n LIMIT ?)", (most,))
         if connection.total_changes > before:
-            connection.execute("PRAGMA incremental_vacuum")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _measure(self) -> int:
         """Bytes that are in use."""
@@ -202,7 +211,7 @@ class JournalFile:
         self.close()
 
     def _select(self, query: str, values: tuple[Any, ...]) -> Iterator[Form]:
-        with self._told(), closing(self._connection.execute(query, values)) as rows:
+        with self._told(), closing(self._connection.execute(query, tuple(map(_clean, values)))) as rows:
             for (text,) in rows:
                 try:
                     yield cast("Form", json.loads(text))
@@ -214,7 +223,7 @@ class JournalFile:
 
 
 class _Told:
-    """A block in which an error of SQLite is a `JournalError`."""
+    """A block that raises an error of SQLite as a `JournalError`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -227,11 +236,21 @@ class _Told:
             raise JournalError(f"{self._path}: {_say(exc)}") from exc
 
 
+def _connect(path: Path, how: str) -> tuple[sqlite3.Connection, int]:
+    """A connection to a file that is there, and its version. Raises as `_check` does, and sqlite3.Error."""
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", timeout=_WAITING, uri=True)
+    try:
+        return connection, _check(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+
+
 def _check(connection: sqlite3.Connection, path: Path) -> int:
     """The version of a file; 0: it is empty.
 
     Raises:
-        JournalError: It is no journal, or of a later version.
+        JournalError: It is something else, or of a later version.
     """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -263,7 +282,12 @@ def _migrate(connection: sqlite3.Connection) -> None:
         raise
 
 
-def _read_columns(form: Form) -> tuple[Any, ...]:
+def make_row(form: Form) -> Row:
+    """The columns of a call. Its form is ASCII: JSON escapes halves of surrogate pairs, which UTF-8 cannot hold."""
+    return (*_read_columns(form), json.dumps(form))
+
+
+def _read_columns(form: Form) -> Row:
     return tuple(_clean(form[name]) if name != "name" else _clean(form["name"] or "") for name in _COLUMNS)
 
 
@@ -273,7 +297,7 @@ def _clean(value: Any) -> Any:
 
 
 def _say(exc: Exception) -> str:
-    """What is wrong with a file, in words."""
+    """The fault of a file, in words."""
     text = str(exc)
     if isinstance(exc, OSError):
         return exc.strerror or text

@@ -41,7 +41,7 @@ _EFFECTS: Final = {
 
 
 def explain(form: Form, conversation: Sequence[Form] = ()) -> list[str]:
-    """Say what happened to a call: a paragraph each for what was sent, repaired, decided, run and told, and what came.
+    """Say what happened to a call: a paragraph for each step, from what was sent to what came after it.
 
     The texts hold what the model and the tools wrote: escape them before they are shown.
 
@@ -63,15 +63,16 @@ def explain(form: Form, conversation: Sequence[Form] = ()) -> list[str]:
 
 def _say_sent(form: Form) -> Iterator[str]:
     when = datetime.fromtimestamp(form["at"] / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    asker = f" for {form['principal']}" if form["principal"] else ""
-    talk = f" in the conversation {form['conversation']}" if form["conversation"] else ""
+    asker = f" for {elide_middle(form['principal'], _SHORT)}" if form["principal"] else ""
+    talk = f" in the conversation {elide_middle(form['conversation'], _SHORT)}" if form["conversation"] else ""
     yield f"At {when} the model called {_quote(form['name'])}{asker}{talk}."
     if "arguments" not in form:
         yield "Its arguments were not kept."
     elif form["arguments"] is None:
         yield "It sent no arguments."
     else:
-        yield f"It sent {_show(form['arguments'])}."
+        shown = _show(form["arguments"])
+        yield f"It sent:\n{shown}\n" if "\n" in shown else f"It sent {shown}."
         if form["masked"]:
             yield "Secrets are masked in them, so the call cannot be replayed."
         elif form["cut"]:
@@ -118,7 +119,7 @@ def _say_problems(form: Form) -> Iterator[str]:
         yield f"{place} broke the rule {held['rule']}: the tool wants {held['expected']}{got}."
     for name, words in (("by", "It was refused by"), ("reason", "The reason is")):
         if isinstance(fields.get(name), str) and fields[name]:
-            yield f"{words} {fields[name]}."
+            yield f"{words} {elide_middle(fields[name], _SHOWN)}."
     cause = fields.get("cause")
     if isinstance(cause, dict) and "cause" in cause:
         yield f"The tool raised {cause['cause']}."
@@ -169,7 +170,7 @@ def _say_next(form: Form, conversation: Sequence[Form]) -> Iterator[str]:
 
 
 def _say_otherwise(form: Form) -> Iterator[str]:
-    """What another wording or another effect would have told or done."""
+    """The text in another wording, and the fate of the call with another effect."""
     if form["outcome"] != "failure":
         return
     report = read_form(form)

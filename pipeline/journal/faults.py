@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
 from ..report.json_form import Form
 
@@ -17,7 +17,7 @@ _BY_KIND: Final[Mapping[str, Fault]] = {
     "unavailable": "policy",
     "not_executed": "policy",
     "permission": "policy",
-    "configuration": "tool",  # whoever set it up
+    "configuration": "tool",  # its set-up
     "execution": "tool",
     "internal": "tool",
     "timeout": "backend",
@@ -46,5 +46,6 @@ def find_fault(form: Form) -> Fault | None:
 
 def read_fields(form: Form) -> Mapping[str, Any]:
     """The fields of the error of a call; none where they were not kept."""
-    error: Any = form.get("error")
-    return cast("Mapping[str, Any]", error.get("fields", {})) if isinstance(error, dict) else {}
+    error: Mapping[str, Any] = form.get("error", {})
+    fields: Mapping[str, Any] = error.get("fields", {})
+    return fields

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Final, NamedTuple, Self
+from typing import ClassVar, Final, Self, TypeAlias, cast
 from weakref import WeakSet, WeakValueDictionary
 
 import anyio.to_thread
@@ -20,36 +20,37 @@ from ..forking import register_after_fork
 from ..options import check_number, check_type
 from ..privacy import get_logger
 from ..report import CallReport
-from ..report.json_form import Form, snapshot, write_form
-from .database import JournalError, JournalFile
+from ..report.json_form import snapshot, write_form
+from .database import JournalError, JournalFile, Row, make_row
 
 _LOG = get_logger()
 _MOST_QUEUED: Final = 20_000  # calls
 _MOST_BYTES: Final = 67_108_864  # characters of arguments and results that wait
 _WAITING: Final = 0.05  # seconds that a caller waits for room
 _BATCH: Final = 500  # rows of one transaction
+_SOON: Final = 100  # calls that wait before the writer is woken
 _PAUSE: Final = 0.1  # seconds between two looks at a queue that fills slowly; a kill loses no more than these
+_TURN: Final = 0.001  # seconds for the writer, once in 100 calls
 _RETRY: Final = 1.0  # seconds until a file that cannot be written is tried again
 _LAST_TRIES: Final = 5  # at the end
 
 
-class _Queued(NamedTuple):
-    report: CallReport
-    kept: tuple[str | None, str | None]
-    size: int
+_NOTHING: Final = (None, None, 0)
+_Kept: TypeAlias = tuple[object, object, int]
+_Queued: TypeAlias = tuple[CallReport, _Kept, int]
 
 
 class Journal:
     """Keeps the report of each call. It is a sink of `Trace`, and ``standard(tools, journal=…)`` makes one of a path.
 
-    A call is put into a queue, and a thread writes it, 500 calls at once or after a tenth of a second. ``async with
+    A call is put into a queue, and a thread writes it, after 100 calls or a tenth of a second. ``async with
     pipeline`` opens and closes the journal; without it the first call opens it, and the end of the process closes it.
-    Nothing that was queued is lost then. A process that is killed loses the last batch at most.
+    Nothing that was queued is lost then. A process that is killed loses what waits.
 
     If 20,000 calls wait, or 64 MB of arguments and results, a caller waits for up to 50 ms, and then its call is
     dropped and counted. A file that cannot be written is logged, tried again, and costs the caller no more than that.
 
-    Several pipelines, threads and processes may write to one file. What a tool declares as secret is masked in the
+    Several pipelines, threads and processes may write to one file. The secrets that a tool declares are masked in the
     arguments, the result and the texts; see ``content`` for the rest.
 
     Args:
@@ -75,7 +76,7 @@ class Journal:
         days: float | None = None,
         megabytes: float | None = None,
     ) -> None:
-        if not isinstance(path, (str, os.PathLike)) or not str(path):
+        if not isinstance(cast("object", path), (str, os.PathLike)) or not str(path):
             raise SetupError(f"Journal: `path` must be the path of a file, not {path!r}")
         check_type("Journal", "content", content, bool)
         check_number("Journal", "days", days, above=0, optional=True, unit="days")
@@ -102,28 +103,32 @@ class Journal:
 
     def __call__(self, report: CallReport) -> None:
         """Queue the report of a call that has ended. Never raises."""
-        kept = snapshot(report) if self._content else (None, None)
-        size = len(kept[0] or "") + len(kept[1] or "")
+        kept = snapshot(report) if self._content else _NOTHING
+        size = kept[2]
         if (len(self._queue) >= _MOST_QUEUED or self._bytes + size > _MOST_BYTES) and not self._wait_for_room(size):
             return
         self._bytes += size
-        self._queue.append(_Queued(report, kept, size))
+        self._queue.append((report, kept, size))
         if self._thread is None:
             self._start()
-        elif len(self._queue) == _BATCH:
+        elif len(self._queue) % _SOON == 0:
             self._wake.set()
+            time.sleep(_TURN)  # a loop of calls would not let the thread run
 
     async def __aenter__(self) -> Self:
         """Open it.
 
         Raises:
-            SetupError: The file is no journal, of a later version, locked, read-only, or cannot be made.
+            SetupError: The file is something else, of a later version, locked, read-only, or cannot be made.
         """
-        file = await anyio.to_thread.run_sync(JournalFile.open, self.path)
-        file.trim(self._days, self._megabytes, now=True)
-        file.close()
+        await anyio.to_thread.run_sync(self._check)
         self._users += 1
+        self._start()
         return self
+
+    def _check(self) -> None:
+        with JournalFile.open(self.path) as file:
+            file.trim(self._days, self._megabytes, now=True)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -184,8 +189,9 @@ class Journal:
         file: JournalFile | None = None
         failures = 0
         try:
+            file = self._try_open()
             while self._queue or not self._closing:
-                if len(self._queue) < _BATCH and not self._closing:
+                if len(self._queue) < _SOON and not self._closing:
                     self._wake.wait(_PAUSE)
                 self._wake.clear()
                 try:
@@ -204,25 +210,32 @@ class Journal:
             if file is not None:
                 file.close()
 
+    def _try_open(self) -> JournalFile | None:
+        """The file, before the first call needs it; None: `_write` says why not."""
+        try:
+            return JournalFile.open(self.path)
+        except JournalError:
+            return None
+
     def _write_batch(self, file: JournalFile) -> None:
         """Write up to 500 calls. They leave the queue once they are in the file."""
         batch = [self._queue[place] for place in range(min(_BATCH, len(self._queue)))]
         dropped = self._uncounted
         if not batch and not dropped:
             return
-        file.write([form for each in batch if (form := self._make(each)) is not None], dropped)
+        file.write_rows([row for each in batch if (row := self._make(each)) is not None], dropped)
         self._uncounted -= dropped
         for each in batch:
             self._queue.popleft()
-            self._bytes -= each.size
+            self._bytes -= each[2]
         if self._waiting:
             with self._room:
                 self._room.notify_all()
         file.trim(self._days, self._megabytes)
 
-    def _make(self, queued: _Queued) -> Form | None:
+    def _make(self, queued: _Queued) -> Row | None:
         try:
-            return write_form(queued.report, queued.kept, content=self._content)
+            return make_row(write_form(queued[0], queued[1], content=self._content))
         except Exception:  # noqa: BLE001  # a value of the user's that cannot be described must not end the thread
             _LOG.exception("a call could not be written into the journal")
             return None

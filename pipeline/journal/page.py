@@ -15,6 +15,7 @@ from .summary import Summary, Tally, by_calls, find_percentiles
 
 _MOST_ROWS: Final = 30
 _MOST_HOURS: Final = 72  # columns of the chart over time
+_TIMES: Final = ("p5", "p9")  # how the titles of columns begin that a phone has no room for
 _NAME: Final = 120  # characters of a name
 _FAULT_WORDS: Final = {
     "model": "the model",
@@ -38,7 +39,8 @@ h1 { font-size: 1.4rem; margin: 0; } h2 { font-size: 1.05rem; margin: 2.2rem 0 .
 p { margin: .3rem 0; color: var(--soft); }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .7rem; margin-top: 1rem; }
 .card { background: var(--card); border-radius: .5rem; padding: .7rem .9rem; }
-.card b { display: block; font-size: 1.5rem; font-variant-numeric: tabular-nums; line-height: 1.2; }
+.card b { display: block; font-size: 1.35rem; line-height: 1.2; white-space: nowrap;
+  font-variant-numeric: tabular-nums; }
 .card span { color: var(--soft); font-size: .85rem; }
 .two { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); gap: 0 2rem; }
 .scroll { overflow-x: auto; }
@@ -56,7 +58,8 @@ svg { width: 100%; height: 9rem; display: block; } svg text { fill: var(--soft);
 .key { font-size: .85rem; color: var(--soft); } .key i { display: inline-block; width: .7rem; height: .7rem;
   border-radius: .15rem; margin: 0 .3rem 0 .8rem; }
 @media (max-width: 34rem) { .bar { grid-template-columns: 1fr 6.5rem; } .bar > span:first-child { grid-column: 1 / -1; }
-  .bar > div { grid-row: 2; } td, th { padding: .3rem .35rem; } }
+  .bar > div { grid-row: 2; } td, th { padding: .3rem .35rem; } .times { display: none; }
+  th:first-child, td:first-child { min-width: 6rem; } td.text { min-width: 6.5rem; } }
 """
 
 
@@ -242,7 +245,8 @@ def _make_stages(found: Summary) -> str:
 
 def _make_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, last_is_text: bool = False) -> str:
     def cell(tag: str, place: int, value: str) -> str:
-        kind = ' class="text"' if last_is_text and place == len(titles) - 1 else ""
+        name = "text" if last_is_text and place == len(titles) - 1 else "times" if titles[place][:2] in _TIMES else ""
+        kind = f' class="{name}"' if name else ""
         return f"<{tag}{kind}>{_text(value)}</{tag}>"
 
     head = "".join(cell("th", place, title) for place, title in enumerate(titles))

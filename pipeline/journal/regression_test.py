@@ -47,7 +47,7 @@ def write_test(forms: Iterable[Form], found: Replay, target: str) -> str:
 
     Args:
         forms: The recorded calls. Those that cannot be replayed are not in the test.
-        found: What they come to in the pipeline now, which the test expects.
+        found: Their replay in the pipeline, which the test expects.
         target: MODULE:PIPELINE.
     """
     kept = [form for form in forms if is_replayable(form) and form["outcome"] != "cancelled"][:_MOST]

@@ -65,7 +65,7 @@ class ToolChanges:
 
 @attrs.define
 class Replay:
-    """What recorded calls come to in another pipeline.
+    """The outcomes of recorded calls in another pipeline.
 
     Attributes:
         calls: All recorded calls.
@@ -74,7 +74,7 @@ class Replay:
         unmatched: Those that would run now, and did not run then.
         ran: Reads that ran for want of a record, because that was asked for.
         left_out: The stages of the pipeline that were left out, since they would record or remember.
-        tools: By the name of the tool then; those of no tool under ``"?"``.
+        tools: By the name of the tool then; ``"?"`` for names that no tool has.
     """
 
     calls: int = 0
@@ -119,12 +119,12 @@ class Replay:
 class RecordedEnd:
     """The end of a pipeline whose bodies do not run: it answers with what is recorded.
 
-    A call that ran is answered by its own record, attempt by attempt. One that did not is answered by that of an equal
+    A call that ran is answered by its own record, attempt by attempt. Another one is answered by the record of an equal
     intent: the same tool and params, for the same principal in the same conversation.
 
     Args:
         pipeline: Whose end this is in the place of.
-        run_reads: Whether the body of a tool that only reads runs if there is no record.
+        run_reads: Whether the body of a tool that only reads runs for want of a record.
     """
 
     def __init__(self, pipeline: Pipeline, *, run_reads: bool = False) -> None:
@@ -132,8 +132,8 @@ class RecordedEnd:
         self._run, self.placement = end.run, end.placement
         self._run_reads = run_reads
         self._ran: dict[tuple[str, str, str, str], Form] = {}  # by intent
-        self.unmatched: set[str] = set()  # the digests of the intents without a record
         self.missed = False  # the call that runs now has no record
+        self.is_last = False  # no later call can be the record
         self.ran = 0
 
     async def __call__(self, call: ValidCall) -> Outcome:
@@ -147,7 +147,7 @@ class RecordedEnd:
         found = self._ran.get(intent)
         if found is not None:
             return _answer(found, [each for each in found["attempts"] if each[1]], call.attempt)
-        if self._run_reads and call.tool.effect == "read":
+        if self.is_last and self._run_reads and call.tool.effect == "read":
             self.ran += 1
             outcome: Outcome = await self._run(call)
             return outcome
@@ -164,7 +164,7 @@ async def replay(pipeline: Pipeline, forms: Iterable[Form], *, run_reads: bool =
     Args:
         pipeline: The changed one.
         forms: The calls of a journal.
-        run_reads: Whether a body that only reads runs if there is no record. Default False.
+        run_reads: Whether a body that only reads runs for want of a record. Default False.
     """
     quiet, left_out = _leave_out(pipeline)
     end = RecordedEnd(quiet, run_reads=run_reads)
@@ -183,6 +183,7 @@ async def replay(pipeline: Pipeline, forms: Iterable[Form], *, run_reads: bool =
                 first = form["at"] if first is None else first
                 clock.now = max(clock.now, begun + (form["at"] - first) / 1e9)
                 await _replay_one(changed, end, found, form, waiting)
+            end.is_last = True
             for form in waiting:
                 await _replay_one(changed, end, found, form, None)
     found.ran = end.ran
@@ -245,7 +246,7 @@ def _leave_out(pipeline: Pipeline) -> tuple[Pipeline, tuple[str, ...]]:
 
 
 def _answer(form: Form, ran: list[Any], attempt: int) -> Outcome:
-    """What an attempt of a recorded call came to; of one more than there were, what the last one came to."""
+    """The outcome of an attempt of a recorded call; beyond the last one, that attempt's."""
     verdict, landed = ran[min(attempt, len(ran)) - 1][5:7]
     if attempt < len(ran) and verdict is not None:
         return Failure(TimedOut(landed=landed) if verdict == "timeout" else Transient(None, landed=landed))

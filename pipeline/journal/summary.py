@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
 from ..report.json_form import Form
-from .faults import find_fault
+from .faults import find_fault, read_fields
 
 NO_TOOL: Final = "?"  # stands for each name that no tool has: a model makes up as many as it likes
 _PERCENTILES: Final = (0.5, 0.9, 0.99)
@@ -79,12 +79,12 @@ class StageTally:
 
 @attrs.define
 class Summary:
-    """What happened to the calls of a journal.
+    """The figures of the calls of a journal.
 
     Attributes:
         total: All calls.
-        tools: By the name of the tool; those of no tool under ``"?"``.
-        principals: By principal; "" is a call of nobody.
+        tools: By the name of the tool; ``"?"`` for names that no tool has.
+        principals: By principal; "" for calls without one.
         wordings: By the profile of the texts for the model.
         attempts: By how often the body ran, from 0: the calls, and the successes among them.
         next_steps: By the tool of a failed call of a conversation, what the model did next.
@@ -164,7 +164,7 @@ class Summary:
 
 
 def summarise(forms: Iterable[Form], dropped: int = 0) -> Summary:
-    """Return the figures of calls, in the order in which they were made.
+    """Return the figures of calls, given in their order.
 
     Args:
         forms: The calls.
@@ -187,13 +187,21 @@ def summarise(forms: Iterable[Form], dropped: int = 0) -> Summary:
 
 
 def name_next_step(failed: Form, following: Form) -> str:
-    """What a model did after a call that failed, by its next call."""
-    same_tool = _name(failed) == _name(following) or failed["name"] == following["name"]
+    """The next step of a model after a call that failed, by its next call."""
+    same_tool = failed["name"] == following["name"] or (
+        failed["tool"] == following["tool"] if failed["tool"] else following["tool"] in _list_suggestions(failed)
+    )
     if failed["name"] == following["name"] and failed.get("arguments") == following.get("arguments"):
         return "same again" if "arguments" in failed else "the same tool"
     if following["outcome"] == "success":
-        return "mended" if same_tool or failed["tool"] is None else "another tool"
+        return "mended" if same_tool else "another tool"
     return "failed again" if same_tool else "another tool"
+
+
+def _list_suggestions(form: Form) -> Sequence[str]:
+    """The names that the text for an unknown name suggested."""
+    found: Sequence[str] = read_fields(form).get("suggestions", ())
+    return found
 
 
 def find_percentiles(seconds: list[float]) -> dict[str, float]:

@@ -121,7 +121,7 @@ class CallReport:
             tool: The tool of the call. Default None: the report has none.
 
         Raises:
-            ValueError: It is no such JSON, or of a later release.
+            ValueError: It is other JSON, or of a later release.
         """
         from .json_form import read_form
 
