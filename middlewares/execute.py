@@ -22,9 +22,10 @@ from ..executors import (
     is_failure_of_body,
     run_inside,
 )
-from ..options import read_by_name, refuse
+from ..options import check_function, read_by_name, refuse
 from ..privacy import approved
-from ..tools import Tool, classify_own
+from ..tools import Detector, Tool, classify_own
+from ..tools.returned import PLAIN_TYPES, is_container, is_nothing, open_containers
 
 _ERRORS = frozenset(get_args(ToolError))
 
@@ -55,6 +56,8 @@ class Execute:
         executor: Runs all tools that do not say ``run_in``. Default None: the loop and threads do.
         executors: Further executors, by the names that tools use in ``run_in``. They may replace ``"thread"`` and
             ``"process"``, as in ``{"thread": Thread(8, max_abandoned=4)}``. Default: none.
+        detect: Finds failures in what the tools return that have no ``detect=`` of their own, see
+            `toolcall_pipeline.tools.detectors`. Default None: what they return is a success.
 
     Raises:
         SetupError: An option holds something else than executors, or ``executors`` contains ``"loop"``. When the
@@ -73,9 +76,14 @@ class Execute:
         factory=dict[str, Executor], converter=_add_built_in, kw_only=True, hash=False
     )
 
+    detect: Detector | None = attrs.field(default=None, repr=False, kw_only=True)
+    _is_straight: bool = attrs.field(init=False, repr=False, eq=False)  # whether a direct tool is called right here
+
     def __attrs_post_init__(self) -> None:
         if self.executor is not None:
             _check_executor("executor", self.executor)
+        check_function("Execute", "detect", self.detect, optional=True)
+        object.__setattr__(self, "_is_straight", self.executor is None and self.detect is None)
 
     @property
     def resources(self) -> tuple[Executor, ...]:
@@ -87,27 +95,32 @@ class Execute:
         """Raise SetupError if the executor of the tool is not known, or cannot run it."""
         self._get_executor(tool).check_tool(tool)
 
-    async def __call__(self, call: ValidCall) -> Outcome:  # a call of a function costs what a branch does not
+    async def __call__(self, call: ValidCall) -> Outcome:  # noqa: C901  # a call of a function costs what a branch does not
         """Run the body.
 
         Returns:
-            Success with what the tool returned, or the Failure that it returned or that its ``detect`` found in the
-            value. An exception of the tool or of a detector is ``Failure(Crashed)``.
+            Success with what the tool returned, or the Failure that it returned or that a ``detect`` found in it. A
+            container of `returns` is opened, and each in it. An exception of the tool or of a detector is
+            ``Failure(Crashed)``.
         """
         tool, guards = call.tool, call.guards
         if guards is not None and (guards.lock is not None or tool.effect != "read"):
-            if (tool.direct or tool.copies_direct) and self.executor is None and guards.counts_effect_of(tool):
+            if (tool.direct or tool.copies_direct) and self._is_straight and guards.counts_effect_of(tool):
                 return await _run_counted(call, guards)
             return await run_inside(self._run, call, announces_body=True)
         params = call.params
-        if not tool.direct or self.executor is not None:
-            if not tool.copies_direct or self.executor is not None:
+        if not (tool.direct and self._is_straight):
+            if not (tool.copies_direct and self._is_straight):
                 return await self._run(call)
             params = tool.copy_params(params)  # as below
         try:
             if guards is not None and guards.gate.closed:
                 guards.begin(call)
             value: object = await tool.fn(**params)  # as Loop does where no guard counts the body
+            if type(value) in PLAIN_TYPES:
+                return Success(value)
+            if is_container(value):
+                value = await open_containers(value)
         except NotBegunError as exc:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool: it may raise anything
@@ -116,8 +129,7 @@ class Execute:
             if not is_failure_of_body(exc):
                 raise
             return Failure(Crashed(exc))
-        kind = type(value)
-        return Success(value) if kind is not Success and kind is not Failure else _read_result(value)
+        return _read_result(value, tool)
 
     async def _run(self, call: ValidCall) -> Outcome:
         """Run the body in the executor of the tool."""
@@ -129,8 +141,11 @@ class Execute:
             if call.report is not None:
                 call.report.executor = executor.name
             value = await (executor.run(call) if executor.announces_body else _run_unmarked(executor, call))
-            if tool.detect is not None:
-                value = _apply_detector(tool.detect, value)
+            if is_container(value):
+                value = await open_containers(value)
+            detect = tool.detect or self.detect
+            if detect is not None:
+                value = _apply_detector(detect, value)
         except NotBegunError as exc:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
@@ -139,7 +154,7 @@ class Execute:
             if not is_failure_of_body(exc):
                 raise
             return _read_raise(exc, call)
-        outcome = _read_result(value)
+        outcome = _read_result(value, tool)
         if type(outcome) is Failure and type(error := outcome.failure()) is Crashed:
             return _read_raise(error.cause, call)  # a thread gives a raise as a value
         return outcome
@@ -170,6 +185,8 @@ async def _run_counted(call: ValidCall, guards: Guards) -> Outcome:
         return Failure(Crashed(exc))
     try:
         value: object = await tool.fn(**params)
+        if is_container(value):
+            value = await open_containers(value)
     except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
         guards.learn_raised(exc)
         return guards.conclude(call, Failure(Crashed(exc)))
@@ -179,8 +196,7 @@ async def _run_counted(call: ValidCall, guards: Guards) -> Outcome:
             raise
         guards.learn_raised(exc)
         return guards.conclude(call, Failure(Crashed(exc)))
-    kind = type(value)
-    return guards.conclude(call, Success(value) if kind is not Success and kind is not Failure else _read_result(value))
+    return guards.conclude(call, _read_result(value, tool))
 
 
 async def _run_unmarked(executor: Executor, call: ValidCall) -> object:
@@ -196,21 +212,29 @@ async def _run_unmarked(executor: Executor, call: ValidCall) -> object:
         entry.leave(None)  # what the outcome says of the body is read around this
 
 
-def _read_result(value: Any) -> Outcome:
-    """Make an Outcome of a value. In a Failure, text is its author's, and an exception is as if it were raised."""
+def _read_result(value: Any, tool: Tool[..., Any]) -> Outcome:
+    """Make an Outcome of a value whose containers are opened.
+
+    In a Failure, text is its author's, and an exception is as if it were raised. Anything else, such as an error of the
+    author's own, is a crash: only a detector knows what may be said of it.
+    """
     kind = type(cast("object", value))
     if kind is Success:
         return cast("Outcome", value)
     if kind is not Failure:
-        return Success(value)
+        return Failure(tool.describe_nothing()) if is_nothing(value) and tool.nothing is not None else _succeed(value)
     error = value.failure()
     if type(error) in _ERRORS:
         return cast("Outcome", value)
     if isinstance(error, str):
         return Failure(ExecutionFailed(approved(error)))
-    if isinstance(error, Exception):
+    if isinstance(error, BaseException):
         return Failure(Crashed(error))
     return Failure(Crashed(TypeError(f"the tool returned a Failure of {type(error).__name__}, which is no ToolError")))
+
+
+def _succeed(value: object) -> Outcome:
+    return Success(None if is_nothing(value) else value)
 
 
 def _read_raise(cause: BaseException | None, call: ValidCall) -> Outcome:
@@ -225,9 +249,13 @@ def _read_raise(cause: BaseException | None, call: ValidCall) -> Outcome:
 
 
 def _apply_detector(detect: Callable[[object], ToolError | None], value: object) -> object:
-    """Look for a failure in what the tool returned, or in what its Success holds."""
+    """Look for a failure in what the tool returned, or in what its Success holds; of its Failure, for what it means."""
     kind: type[Any] = type(value)
     if kind is Failure:
+        held = cast("Any", value).failure()
+        found = None if isinstance(held, (str, BaseException)) or type(held) in _ERRORS else detect(held)
+        return value if found is None else Failure(found)
+    if is_nothing(value):
         return value
     inner: Any = cast("Any", value).unwrap() if kind is Success else value
     error: Any = detect(inner)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, ClassVar
 
 import attrs
@@ -30,7 +30,7 @@ def _read_exempt(names: Iterable[str]) -> frozenset[str]:
 
 @attrs.define(eq=False)
 class LoopGuard:
-    """A middleware that counts calls in a row with equal arguments and equal outcomes, for each principal and tool.
+    """A middleware that counts calls in a row with equal arguments and outcomes, for each conversation and tool.
 
     From the ``warn_after``-th call on it warns: with a record in the log, ``on_warning``, a note in the report and, if
     the tool failed without a suggestion, a suggestion for the model. It never changes a success. When ``refuse_after``
@@ -38,10 +38,10 @@ class LoopGuard:
     after it last ran.
 
     Other arguments or another outcome start the count anew. So do ``forget_after`` seconds, and a success of the same
-    principal that may have changed something and was itself no repetition: running the tests again after each edit is
-    no loop. Outcomes are equal if a model reads the same. Tools that poll are exempt: ``@tool(polling=True)``.
+    conversation that may have changed something and was itself no repetition: running the tests again after each edit
+    is no loop. Outcomes are equal if a model reads the same. Tools that poll are exempt: ``@tool(polling=True)``.
 
-    ``principal`` should name a conversation; the calls of several under one name are counted together. It stands
+    The calls of a principal that name no conversation are counted together. It stands
     outside of Retry, whose attempts are one call, and of Cache, whose answers count as well. Arguments that are not
     valid never get here; `toolcall_pipeline.messages.Conversation` warns the model about those. Threads may share an
     instance; of equal calls that end at the same time one may not be counted.
@@ -54,7 +54,9 @@ class LoopGuard:
         exempt: Names of tools that are not counted.
         on_warning: Called with the call and the count, for each warning. An exception of it is logged. Default None:
             nothing is called.
-        size: Principals that are remembered: at least the last so many, at most twice as many. Must be ≥ 1. Default
+        key: Says which calls are counted together: those for which it returns the same value. A call for which it
+            returns None is not counted. Default None: each principal has each of its conversations by itself.
+        size: Conversations that are remembered: at least the last so many, at most twice as many. Must be ≥ 1. Default
             1024.
         max_bytes: Estimated bytes of the arguments that are kept, without the last call; the oldest are
             forgotten first. A call whose arguments were forgotten repeats nothing. Must be ≥ 1. Default 16 MiB.
@@ -80,6 +82,9 @@ class LoopGuard:
     on_warning: Callable[[ValidCall, int], object] | None = attrs.field(
         default=None, validator=is_function(optional=True), kw_only=True
     )
+    key: Callable[[ValidCall], Hashable] | None = attrs.field(
+        default=None, validator=is_function(optional=True), kw_only=True
+    )
     size: int = attrs.field(default=1024, validator=is_count(), kw_only=True)
     max_bytes: int = attrs.field(default=16 * 2**20, validator=is_count(), kw_only=True)
     clock: Callable[[], float] = attrs.field(
@@ -95,10 +100,13 @@ class LoopGuard:
         """The inside's outcome, with a suggestion if it is a repeated failure; Denied for a call that is not run."""
         tool = call.tool
         params = call.params
+        key: Hashable = (call.principal, call.conversation) if call.conversation else call.principal
+        if self.key is not None and (key := self.key(call)) is None:
+            return await call_next(call)
         try:
-            last = self._kept.recent[call.principal].calls[tool]
+            last = self._kept.recent[key].calls[tool]
         except KeyError:
-            last = self._kept.add(call.principal, tool, exempt=tool.polling or tool.name in self.exempt)
+            last = self._kept.add(key, tool, exempt=tool.polling or tool.name in self.exempt)
         if last is None:
             return await call_next(call)
         try:  # as `_equal`, whose call would be a tenth of what this stage costs

@@ -60,6 +60,7 @@ class Retry:
         reason="inside of the checks: a bad name never gets better",
         inside_of={
             "cache": "an answer from the cache is no attempt, and a failure is not stored",
+            "ledger": "the attempts of a call are one delivery",
             "loop_guard": "LoopGuard counts what the model repeats, not what the runtime does",
         },
         needs={"classify": "without Classify each exception of a tool is a crash, and a crash is not repeated"},

@@ -7,16 +7,20 @@ from os import PathLike
 from typing import TYPE_CHECKING, cast
 
 from ..compose import Pipeline, Stack
+from ..errors import SetupError
 from ..executors import Executor
 from ..messages import Wording
 from ..options import check_number, check_type, refuse
 from ..parameters import Limits
 from ..policies import RuleSet
 from ..privacy import Redact
-from ..tools import Errors, ToolView
+from ..stores import Store
+from ..tools import Detector, Errors, ToolView
+from .approve import Approve
 from .available import Available
 from .classify import Classify
 from .execute import Execute
+from .ledger import Ledger
 from .policy import Policy
 from .resolve import Resolve
 from .retry import Retry
@@ -40,7 +44,9 @@ def standard(
     executors: Mapping[str, Executor] | None = None,
     redact: Redact | None = None,
     errors: Errors | None = None,
+    detect: Detector | None = None,
     wording: Wording | None = None,
+    store: Store | None = None,
     policy: str | PathLike[str] | RuleSet | None = None,
     journal: str | PathLike[str] | Journal | None = None,
 ) -> Pipeline:
@@ -59,9 +65,13 @@ def standard(
         redact: Changes each value that is to be recorded, see `Trace`. Default None: none is changed.
         errors: The meaning of exceptions of the tools, such as ``{PaymentDown: "transient"}``, see `Classify`. Default
             None: the built-in table alone.
+        detect: Finds failures in what the tools return that have no ``detect=`` of their own, such as
+            `returned_error`, see `Execute`. Default None: what they return is a success.
         wording: How the texts for the model are worded, wherever they are read. Default None: as by default.
-        policy: The path of a policy file, or its rules, see `Policy`; it adds the stage ``policy`` after ``validate``.
-            Default None: no such stage.
+        store: Where it is kept what began and how it ended, such as ``stores.SQLite("calls.db")``; it adds the stage
+            ``ledger`` outside of ``retry``, see `Ledger`. Default None: a conversation is remembered in this process.
+        policy: The path of a policy file, or its rules, see `Policy`; it adds the stage ``policy`` after ``validate``,
+            and ``approve`` if a rule says so, which needs ``store``. Default None: no such stage.
         journal: The path of a file that keeps the report of each call, or a `Journal`. Default None: none.
 
     Raises:
@@ -80,13 +90,21 @@ def standard(
         .check(Validate(limits=limits))  # last of the checks: the stages after it need the params
         .wrap(Retry(attempts))  # inside of the checks: another attempt does not help a refused call
         .wrap(Classify(errors))  # inside of retry, which reads the kind of error
-        .end(Execute(executor, executors={} if executors is None else executors), wording=wording)
+        .end(Execute(executor, executors={} if executors is None else executors, detect=detect), wording=wording)
     )
+    if store is not None:
+        pipeline = pipeline.before("retry", Ledger(store))
     if policy is not None:
         if not isinstance(cast("object", policy), (str, PathLike, RuleSet)):
             refuse("standard", "policy", "the path of a policy file or a RuleSet", policy)
         stage = Policy(policy)
         stage.rules.check_tools(tools)
+        if "approve" in stage.rules.actions:
+            if store is None:
+                raise SetupError(
+                    "standard: a rule of the policy says `approve`, which needs `store=` to keep what waits"
+                )
+            pipeline = pipeline.before("ledger", Approve(store, stage.rules))
         pipeline = pipeline.after("validate", stage)
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))

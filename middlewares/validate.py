@@ -105,8 +105,11 @@ class Validate:
         repaired = parameters.repair(call.arguments, error, self._rules, self.limits, names)
         if type(repaired) is tuple:
             return call.validated(*repaired)
-        if type(repaired) is InvalidParams:
-            error = repaired
+        arguments = call.arguments
+        if type(repaired) is InvalidParams:  # its problems are in the arguments as far as they were repaired
+            error, arguments = repaired, repaired.sent
         if type(error) is InvalidParams:
-            error = self.limits.tell(parameters.advise(call.arguments, error, call.repairs))
+            error = self.limits.tell(parameters.advise(arguments, error, call.repairs))
+        else:
+            error = attrs.evolve(error, schema=parameters.schema)
         return Failure(error)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from os import urandom
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast, overload
 
 import attrs
-from returns.result import Failure, Success
+from returns.result import Failure, Result, Success
 from typing_extensions import TypeIs, TypeVar
 
 from .call_state import REQUIRED, WIRE, State, StateKey, add_state, read_state
@@ -23,6 +24,8 @@ if TYPE_CHECKING:  # the type checkers see frozen classes; at run time attrs.fro
 else:
     phase = attrs.define
 
+# The conversation of all calls in a block, for those that name none; `telemetry.agent` sets it.
+CURRENT_CONVERSATION: ContextVar[str] = ContextVar("toolcall_conversation", default="")
 T = TypeVar("T", default=object)
 S = TypeVar("S")
 Listed = TypeVar("Listed", bound="list[Call]")
@@ -38,6 +41,11 @@ def is_failure(outcome: Outcome[T]) -> TypeIs[Failure[ToolError]]:
 def is_success(outcome: Outcome[T]) -> TypeIs[Success[T]]:
     """Narrow an outcome."""
     return type(outcome) is Success
+
+
+def as_result(outcome: Outcome[T]) -> Result[T, ToolError]:
+    """The outcome as what it is already, for the type checkers: a `Result`, to ``bind``, ``map`` and ``lash``."""
+    return outcome
 
 
 def _describe(value: Any) -> str:

@@ -191,6 +191,7 @@ class MalformedCall(
         reason: The mistake in the text, in words.
         position: Line and column, both from 1.
         truncated: The provider or the parser reports that the text was cut off.
+        schema: Private: the schema of the arguments, for the form in the text.
     """
 
     kind: ClassVar[Literal["malformed_call"]] = "malformed_call"
@@ -198,6 +199,7 @@ class MalformedCall(
     reason: Public
     position: tuple[int, int] | None = None
     truncated: bool = False
+    schema: Mapping[str, Any] | None = private()
 
 
 @attrs.frozen
@@ -218,6 +220,7 @@ class InvalidParams(
         sent: The arguments as the model wrote them; compared with the next failure's.
         details: Further facts from a tool that refuses its arguments itself.
         schema: For the form of valid arguments.
+        read: What ``sent`` holds, if it is JSON text that was read already.
     """
 
     kind: ClassVar[Literal["validation"]] = "validation"
@@ -226,6 +229,7 @@ class InvalidParams(
     sent: object = private()
     details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
     schema: Mapping[str, Any] | None = private()
+    read: object = private()
 
 
 @attrs.frozen

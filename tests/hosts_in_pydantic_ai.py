@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic_ai import (
     Agent,
     BinaryContent,
@@ -18,16 +23,26 @@ from pydantic_ai import (
 from pydantic_ai import (
     Tool as AgentTool,
 )
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, RunCancelled, RunTimedOut, UsageLimitExceeded
+from pydantic_ai.capabilities import Instrumentation
+from pydantic_ai.exceptions import (
+    ApprovalRequired,
+    CallDeferred,
+    RunCancelled,
+    RunTimedOut,
+    UnexpectedModelBehavior,
+    UsageLimitExceeded,
+)
 from pydantic_ai.messages import ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.output import ToolOutput
 
+from host_comparison import RunCall, compare
 from toolcall_pipeline import Tool, ToolContext, ToolRegistry
 from toolcall_pipeline import ToolFailed as OurToolFailed
 from toolcall_pipeline.hosts.pydantic_ai import ToolcallCapability, export_tools
 from toolcall_pipeline.messages import Image
-from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.middlewares import Trace, standard
 
 
 @pytest.fixture
@@ -158,14 +173,37 @@ async def test_an_agent_in_a_tool_that_was_cancelled_is_told_by_pydantic_ai() ->
     assert ran == [1]
 
 
-async def test_many_mistakes_do_not_end_the_run() -> None:
-    """Wrong arguments spend none of the one retry that Pydantic AI allows by default."""
+@pytest.mark.parametrize("ours", [True, False])
+async def test_wrong_arguments_spend_the_retries_of_pydantic_ai(ours: bool) -> None:
+    """A bound that the user set ends the run after as many mistakes as without the pipeline; one less does not."""
 
     def add(a: int) -> int:
         return a
 
-    turns = [[("add", {})], [("add", {"a": [1]})], [("add", {"b": 1})], [("nothing", {})], [("add", {"a": "4"})]]
-    assert told(await make(saying(*turns), add).run("go"))[-1] == 4
+    mistakes: list[Any] = [[("add", {})], [("add", {"a": [1]})], [("add", {"b": 1})]]
+    for retries, is_ended in ((2, True), (3, False)):
+        model = saying(*mistakes, [("add", {"a": 4})])
+        agent = Agent(model, tools=[add], retries=retries, capabilities=[ToolcallCapability()] if ours else [])
+        if is_ended:
+            with pytest.raises(UnexpectedModelBehavior, match="exceeded max retries"):
+                await agent.run("go")
+        else:
+            assert told(await agent.run("go"))[-1] == 4
+
+
+@pytest.mark.parametrize("effect", ["read", "mutating"])
+async def test_a_tool_that_asks_again_too_often_ends_the_run(effect: Any) -> None:
+    """`UnexpectedModelBehavior` passes, and is no crash of the tool."""
+    ran: list[int] = []
+
+    def ask(n: int) -> str:
+        ran.append(n)
+        raise ModelRetry("Name a date.")
+
+    agent = make(saying(*[[("ask", {"n": 1})]] * 9), ask, effects={"ask": effect}, retries=1)
+    with pytest.raises(UnexpectedModelBehavior):
+        await agent.run("go")
+    assert len(ran) == 2
 
 
 async def test_deps_and_context_stay_the_users() -> None:
@@ -360,3 +398,69 @@ async def test_an_exported_tool_takes_parameters_of_any_name(parameter: str) -> 
     registry.register(Tool.from_schema(name="echo", parameters=schema, handler=lambda **sent: sent[parameter]))
     agent = Agent(saying([("echo", {parameter: "mine"})]), toolsets=[export_tools(registry, standard(registry))])
     assert told(await agent.run("go")) == ["mine"]
+
+
+async def test_a_conversation_of_pydantic_ai_is_one_of_the_pipeline() -> None:
+    """Runs that share their history are one conversation, and others are not."""
+    seen: list[str] = []
+
+    async def note(call: Any, call_next: Any) -> Any:
+        seen.append(call.conversation)
+        return await call_next(call)
+
+    def build(tools: Any, **options: Any) -> Any:
+        return standard(tools, **options).before("retry", note)
+
+    def add(a: int) -> int:
+        return a
+
+    agent = make(None, add, options={"build": build})
+    first = await agent.run("go", model=saying([("add", {"a": 1})]))
+    await agent.run("on", model=saying([("add", {"a": 1})]), message_history=first.all_messages())
+    await agent.run("go", model=saying([("add", {"a": 1})]))
+    assert seen[0] == seen[1] != seen[2]
+    assert all(seen)
+
+
+async def test_each_call_has_one_span_that_counts_it() -> None:
+    """Pydantic AI's own span ``execute_tool`` stands around ours."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+    def build(tools: Any, **options: Any) -> Any:
+        return standard(tools, **options).replace("trace", Trace(tracer_provider=provider))
+
+    def add(a: int) -> int:
+        return a
+
+    ours, theirs = ToolcallCapability(build=build), Instrumentation(InstrumentationSettings(tracer_provider=provider))
+    for order in ([ours, theirs], [theirs, ours]):
+        exporter.clear()
+        await Agent(saying([("add", {"a": 1})]), tools=[add], capabilities=order).run("go")
+        spans = exporter.get_finished_spans()
+        assert (
+            len([span for span in spans if (span.attributes or {}).get("gen_ai.operation.name") == "execute_tool"]) == 1
+        )
+        assert len([span for span in spans if span.parent is None]) == 1
+
+
+@pytest.mark.long
+async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
+    """Of 60 signatures with 30 calls none that ran is refused, or runs with other values or another number of times."""
+
+    async def make_runner(function: Any) -> RunCall:
+        made = AgentTool(function)
+        agents = [Agent(tools=[made], capabilities=each, retries=3) for each in ([], [ToolcallCapability()])]
+
+        async def run(sent: dict[str, Any], ours: bool) -> None:
+            for arguments in (sent, json.dumps(sent)):
+                await agents[ours].run("go", model=saying([("work", arguments)]))
+
+        return run
+
+    found = await compare(make_runner)
+    sys.stdout.write(f"\n{found}\n")
+    assert not found.refused, found.refused[:20]
+    assert not found.differ, found.differ[:20]
+    assert found.calls >= 1_000

@@ -18,7 +18,9 @@ os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # else Ray listens beyond
 
 import anyio
 import pytest
+from attrs import evolve
 
+import container_tools
 import hostile_tools
 import remote_tools
 from cli_desk import until
@@ -46,6 +48,7 @@ from toolcall_pipeline.middlewares import Trace, standard
 from toolcall_pipeline.telemetry import Event, Events, follow
 
 TOOLS = remote_tools.tools
+CONTAINERS = [each.name for each in container_tools.tools if each.name != "reader"]
 ray: Any = import_module("ray")
 LOOPBACK: dict[str, Any] = {"_node_ip_address": "127.0.0.1", "include_dashboard": False, "log_to_driver": False}
 
@@ -430,3 +433,15 @@ def test_wrong_numbers(options: Any) -> None:
     """All three numbers are integers from 1 on."""
     with pytest.raises(SetupError, match=r"^Ray: `\w+` must be an integer ≥ 1( or None)?, not"):
         Ray(**options)
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+async def test_containers_are_opened(name: str) -> None:
+    """A Failure in a container that a tool gives back is one here as well: it is opened where the tool runs."""
+    tools = ToolRegistry()
+    tools.register(evolve(container_tools.tools[name], run_in="ray"))
+    async with Ray(workers=1) as executor:
+        pipeline = standard(tools, executors={"ray": executor})
+        assert await pipeline.call(name, {"how": "success"}) == Success(7)
+        for how in ("failure", "raise"):
+            assert is_failure(await pipeline.call(name, {"how": how})), how

@@ -231,7 +231,7 @@ def test_what_goes_back_stays_with_the_call() -> None:
     (call,) = openai.calls(fake.response(output=[CUSTOM]))
     copy = pickle.loads(pickle.dumps(evolve(call, timeout=3)))
     assert copy.wire == {"type": "custom_tool_call", "caller": PROGRAM}
-    assert call == Call("sql", "SELECT 1", "c", finish_reason="completed")
+    assert call == Call("sql", "SELECT 1", "c", finish_reason="completed", reply="resp_1")
     assert "prog_1" not in repr(call)
     (plain,) = openai.calls(fake.completion(("c", "add", "{}")))
     assert (plain.wire, plain.state) == ({}, None)

@@ -95,7 +95,13 @@ TALKS: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("turns", TALKS.values(), ids=TALKS)
+@pytest.mark.parametrize(
+    "turns",
+    [
+        pytest.param(turns, marks=pytest.mark.long if "for ever" in name else (), id=name)
+        for name, turns in TALKS.items()
+    ],
+)
 @pytest.mark.parametrize("code", LOOPS.values(), ids=LOOPS)
 def test_each_loop_ends(
     code: str, turns: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

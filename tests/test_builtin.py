@@ -197,7 +197,7 @@ PATH = {"path": "a"}
         ({"name": "read_file", "parameters": PATH}, "text of a"),
         ({"tool": "read_file", "args": json.dumps(PATH)}, "text of a"),
         ({"tool": "functions.read_file", "args": PATH, "id": 7}, "text of a"),
-        ({"tool": "read_file", "args": '{"path": '}, "Error: The arguments were cut off."),
+        ({"tool": "read_file", "args": '{"path": '}, "Error: The arguments are not a JSON object: they end "),
         ({"tool": "read_file", "args": '{"path" "a"}'}, "Error: The arguments are not a JSON object: "),
         ({"tool": "read_file", "args": [1]}, "Error: The arguments are not a JSON object: "),
         ({"tool": "read_file"}, "Error: Missing required parameter: path"),

@@ -81,7 +81,11 @@ def test_our_own_stages_keep_the_rules(stage: object) -> None:
     check_stage(stage)
 
 
-@pytest.mark.parametrize("executor", [Loop(), Thread(), Process(workers=1)], ids=lambda executor: executor.name)
+@pytest.mark.parametrize(
+    "executor",
+    [Loop(), Thread(), pytest.param(Process(workers=1), marks=pytest.mark.long)],
+    ids=lambda executor: executor.name,
+)
 def test_our_own_executors_keep_the_rules(executor: Executor) -> None:
     check_executor(executor)
 

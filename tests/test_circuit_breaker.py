@@ -530,7 +530,7 @@ def test_quiet_partitions_are_forgotten(options: dict[str, Any], outcomes: list[
     clock = FakeClock()
     breaker: Any = CircuitBreaker(clock=clock, open_for=1, **options)
     step = quiet / 100
-    for number in range(1000):
+    for number in range(400):
         for outcome in outcomes:
             run(breaker, outcome, a_call(principal=str(number)))
         clock.now += step

@@ -52,7 +52,7 @@ ANSWERS = (
     '{"article": "Borealis lamp", "price": "79.00", "currency": "EUR"}',
     "Error: The tool did not finish within 0.3 seconds.",
     "This tool is not available",
-    "Error: The arguments were cut off.",
+    "Error: The arguments are not a JSON object: they end ",
     "An unexpected error occurred while executing this tool",
     "its result was lost. Check with list_sent_mail before repeating it.",
     '["to ada@example.org: Aurora lamp (23 characters)"]',
@@ -177,6 +177,7 @@ def test_a_leak_is_told_and_ends_in_1(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert (result.exit_code, "LEAKED into 1 " in result.output) == (1, True)
 
 
+@pytest.mark.long
 def test_as_a_module_into_a_file(tmp_path: Path) -> None:
     """`python -m toolcall_pipeline demo` does the same, also where only ASCII can be printed."""
     command = [sys.executable, "-m", "toolcall_pipeline", "demo", "--log", str(tmp_path / "log")]

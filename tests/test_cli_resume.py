@@ -107,11 +107,12 @@ def test_a_malformed_line_that_was_repaired(desk: Desk) -> None:
         "mine\n",
         "5\n",
         "{}\n",
-        '{"line": 0, "id": null, "name": null, "kind": null}\n',
-        '{"line": "1", "id": null, "name": null, "kind": null}\n',
-        '{"line": 1, "id": null, "name": null, "kind": 5}\n',
-        '{"line": 1, "id": "c1", "name": "slow", "kind": null}\n' * 2,
-        '{"line": 1, "id": "c1", "name": "slow", "kind": null}\n{"line": 2, \n{"line": 3}\n',
+        '{"line": 0, "call": "1", "kind": null}\n',
+        '{"line": "1", "call": "1", "kind": null}\n',
+        '{"line": 1, "call": "1", "kind": 5}\n',
+        '{"line": 1, "call": "other", "kind": null}\n',
+        '{"line": 1, "call": "1", "kind": null}\n' * 2,
+        '{"line": 1, "call": "1", "kind": null}\n{"line": 2, \n{"line": 3}\n',
     ],
 )
 def test_what_is_no_file_of_results(desk: Desk, content: str) -> None:
@@ -124,14 +125,27 @@ def test_what_is_no_file_of_results(desk: Desk, content: str) -> None:
 
 
 def test_calls_that_changed(desk: Desk) -> None:
-    """A line with another id or name than its result stops the run: the results belong to other calls."""
+    """A line that is not the call of its result stops the run: the results belong to other calls."""
     desk.put_many(20, "echo")
     assert desk.run().exit_code == 0
     lines = desk.calls.read_bytes().splitlines(keepends=True)
     desk.calls.write_bytes(b"".join(lines[3:]))
     result = desk.run("--resume")
     assert (result.exit_code, len(desk.rows)) == (2, 20)
-    assert "line 1 of CALLS has another id or name than its result: RESULTS belongs to another file" in result.stderr
+    assert "line 1 of CALLS is not the call that has its result" in result.stderr
+
+
+def test_calls_in_another_order(desk: Desk) -> None:
+    """Two calls under one id and name that were put in another order stop the run, before any of them runs twice."""
+    one, other = ({"id": "c", "name": "echo", "arguments": {"n": n}} for n in (1, 2))
+    desk.put(one, other)
+    assert desk.run().exit_code == 0
+    first, *_ = desk.results.read_text().splitlines(keepends=True)
+    desk.results.write_text(first)
+    desk.put(other, one)
+    result = desk.run("--resume")
+    assert (result.exit_code, "put in another order" in result.stderr) == (2, True)
+    assert desk.results.read_text() == first
 
 
 def test_calls_that_became_fewer(desk: Desk) -> None:

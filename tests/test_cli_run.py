@@ -32,6 +32,7 @@ def test_the_row_of_a_success(desk: Desk) -> None:
     assert row.pop("ms") >= 0
     (attempt,) = row.pop("tries")
     assert attempt.pop("ms") >= 0
+    assert int(row.pop("call"), 16) > 0
     assert attempt == {"kind": None, "executor": "loop", "landed": "yes", "wait": 0.0}
     assert row == {
         "line": 1,
@@ -282,6 +283,7 @@ def test_a_tool_that_would_end_the_run(desk: Desk, name: str) -> None:
     assert [(row["kind"], row["attempts"]) for row in desk.rows] == [(None, 1), ("internal", 1), (None, 1)]
 
 
+@pytest.mark.long
 def test_a_thread_that_never_ends(desk: Desk) -> None:
     """A thread that still runs after its time limit does not keep the command from exiting, with its exit code."""
     desk.put({"name": "sleeps"}, "nope")

@@ -148,6 +148,7 @@ def test_json_of_a_module_that_prints(module: str, tmp_path: Path) -> None:
     assert (len(json.loads(result.stdout)), result.stderr) == (3, "NOISE\nNOISE\n")
 
 
+@pytest.mark.long
 def test_json_is_stable(module: str) -> None:
     """--json prints the same bytes in every process."""
     command = [sys.executable, "-m", "toolcall_pipeline", "tools", f"{module}:tools", "--json"]

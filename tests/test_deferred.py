@@ -108,6 +108,7 @@ def test_one_thread_while_there_is_work(sleep: StepSleep, new_queue: NewQueue, a
         assert len(exported.spans) == 5 * round_
 
 
+@pytest.mark.long
 def test_a_queue_without_an_owner(sleep: StepSleep, new_queue: NewQueue, added: tuple[Exported, Add]) -> None:
     """An empty queue is kept alive by its owner only; one with calls in it lives until their spans are made."""
     exported, add = added

@@ -153,6 +153,7 @@ print(first)
 """
 
 
+@pytest.mark.long
 def test_definitions_are_the_same_in_every_process() -> None:
     """Sets and enums are shown in one order: a prompt that changes from run to run cannot be cached."""
     shown = {

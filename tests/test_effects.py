@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, cast, get_args
 
 import anyio
@@ -19,6 +22,7 @@ from support import PATIENT, a_tool
 from toolcall_pipeline import (
     Call,
     Denied,
+    Effect,
     Outcome,
     Placement,
     SetupError,
@@ -28,10 +32,11 @@ from toolcall_pipeline import (
     Transient,
     Unavailable,
     ValidCall,
+    middlewares,
     render,
 )
 from toolcall_pipeline.executors import Thread
-from toolcall_pipeline.middlewares import Concurrency, Retry, standard
+from toolcall_pipeline.middlewares import Concurrency, Retry, Timeout, standard
 from toolcall_pipeline.report import error_of
 
 SAYS_WHAT_RAN = {"outcome_unknown", "execution"}
@@ -304,15 +309,16 @@ ANSWERS_OF_OTHERS: dict[str, ToolError] = {
 
 @BOTH
 @pytest.mark.parametrize("announces_body", [False, True])
-@pytest.mark.parametrize("place", ["retry", "classify", "execute", "a check"])
+@pytest.mark.parametrize(("effect", "limited"), [("idempotent", False), ("mutating", False), ("mutating", True)])
+@pytest.mark.parametrize("place", ["retry", "classify", "execute", "a check", "the first check"])
 @pytest.mark.parametrize("error", ANSWERS_OF_OTHERS.values(), ids=ANSWERS_OF_OTHERS)
 async def test_a_stage_that_did_not_call_on_has_landed_nothing(
-    error: ToolError, place: str, announces_body: bool, watched: bool
+    error: ToolError, place: str, effect: Effect, limited: bool, announces_body: bool, watched: bool
 ) -> None:
-    """Whatever it answers, the model does not read that the call may have taken effect, and nothing began."""
+    """Whatever it answers, also inside of a Timeout, the model does not read that the call may have taken effect."""
     begun: list[int] = []
     tools = ToolRegistry()
-    tools.register(a_tool(fn=lambda: begun.append(1), effect="mutating"))
+    tools.register(a_tool(fn=lambda: begun.append(1), effect=effect))
 
     class Refuses:
         placement = Placement(announces_body=announces_body)
@@ -320,11 +326,16 @@ async def test_a_stage_that_did_not_call_on_has_landed_nothing(
         async def __call__(self, call: ValidCall, call_next: Any) -> Outcome:
             return Failure(error)
 
-    def check(call: ValidCall) -> ValidCall | Failure[ToolError]:
+    def check(call: Any) -> Any:
         return Failure(error)
 
     pipeline = standard(tools, attempts=1)
-    pipeline = pipeline.before("retry", check) if place == "a check" else pipeline.before(place, Refuses())
+    if limited:
+        pipeline = pipeline.after("validate", Timeout(60))
+    if place.endswith("check"):
+        pipeline = pipeline.before("retry" if place == "a check" else "resolve", check)
+    else:
+        pipeline = pipeline.before(place, Refuses())
     outcome = (await pipeline.report(Call("probe"))).outcome if watched else await pipeline.call("probe")
     assert isinstance(outcome, Failure)
     told = outcome.failure()
@@ -384,3 +395,42 @@ async def test_a_check_may_answer_a_success_that_holds_the_call(place: str, watc
     for each in (pipeline, pipeline.before("check", own)):
         outcome = (await each.report(Call("probe"))).outcome if watched else await each.call("probe")
         assert outcome == Success("done")
+
+
+def vendor(stage: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module of a stage as a package that copied it has it, under a name of its own."""
+    source = (Path(middlewares.__path__[0]) / f"{stage}.py").read_text()
+    source = source.replace("from .. import", "from toolcall_pipeline import").replace(
+        "from ..", "from toolcall_pipeline."
+    )
+    module = ModuleType(f"vendored.{stage}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(source, module.__dict__)  # our own source
+    return module
+
+
+@BOTH
+async def test_a_vendored_stage_behaves_as_ours(watched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No stage is known by its module: its placement says what the guards need to know."""
+    retry, classify = (vendor(name, monkeypatch) for name in ("retry", "classify"))
+    begun: list[int] = []
+    tools = ToolRegistry()
+
+    def probe() -> Outcome[None]:
+        begun.append(1)
+        return Success(None) if len(begun) == 3 else Failure(Transient(landed="no"))
+
+    async def no_wait(_seconds: float) -> None: ...
+
+    tools.register(a_tool(fn=probe, effect="mutating"))
+    ours = standard(tools).replace("retry", Retry(3, sleep=no_wait))
+    vendored = ours.replace("retry", retry.Retry(3, sleep=no_wait)).replace("classify", classify.Classify())
+    for pipeline in (ours, vendored):
+        begun.clear()
+        report = await pipeline.report(Call("probe"))
+        outcome = report.outcome if watched else None
+        if not watched:
+            begun.clear()
+            outcome = await pipeline.call("probe")
+        assert (kind_of(outcome), len(begun)) == ("success", 3)
+        assert [attempt.landed for attempt in report.attempts] == ["no", "no", "yes"]

@@ -208,6 +208,7 @@ def test_an_end_has_a_deadline(in_thread: bool) -> None:
         go.set()
 
 
+@pytest.mark.long
 def test_a_hanging_exporter_does_not_hold_the_process() -> None:
     """The process ends though an exporter never answers, and says what was lost."""
     script = """

@@ -5,15 +5,23 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from contextlib import nullcontext
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
 from toolcall_pipeline import Call, Failure, Pipeline, SetupError, Success, ToolFailed, ToolRegistry, ValidCall, render
 from toolcall_pipeline.hosts import Host, HostTool
-from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.hosts.framework_reading import Accepted, ModelReader
+from toolcall_pipeline.middlewares import Trace, standard
 
 pytestmark = pytest.mark.anyio
 
@@ -247,3 +255,105 @@ async def test_two_definitions_of_one_name_stay_apart() -> None:
     assert await host.run(first, Call("count", {"n": 1}), framework) == Success("first")
     assert await host.run(second, Call("count", {"n": "x"}), framework) == Success("second")
     assert host.offer(dict(READ)) is first
+
+
+class Query(BaseModel):
+    """What a framework makes of the parameters of a function."""
+
+    words: Annotated[list[str], BeforeValidator(lambda sent: sent.split(",") if isinstance(sent, str) else sent)]
+    limit: int = 5
+    when: Annotated[date | None, Field(validation_alias=AliasChoices("when", "day"))] = None
+
+
+QUERY = {"search": HostTool("Search.", Query.model_json_schema(by_alias=True), "read", ModelReader(Query))}
+
+
+@pytest.mark.parametrize(
+    ("sent", "params"),
+    [
+        ({"words": "a,b"}, {"words": "a,b"}),  # a repair would make ["a,b"] of it
+        ({"words": ["a"], "limit": "7"}, {"words": ["a"], "limit": 7}),  # it reads both alike: the repaired one
+        ({"words": ["a"], "day": "2024-01-01"}, {"words": ["a"], "day": "2024-01-01"}),
+        ('{"words": "a,b"}', {"words": "a,b"}),
+        ({"words": ["a"], "limit": None}, {"words": ["a"]}),  # it refuses this one, and takes the repaired one
+        ({"words": ["a"], "limt": 1}, {"words": ["a"], "limt": 1}),  # it leaves the name out
+        (Accepted(words=("a",), when=date(2024, 1, 1)), {"words": ("a",), "when": date(2024, 1, 1)}),
+    ],
+)
+async def test_what_the_framework_reads_runs_as_it_reads_it(sent: object, params: dict[str, Any]) -> None:
+    """A call that the framework accepts is not refused, and no repair changes what it reads."""
+    host, framework = Host(), Framework("ran")
+    assert await host.run(host.offer(QUERY), Call("search", sent), framework) == Success("ran")
+    assert framework.ran == [("search", params)]
+
+
+async def test_what_the_framework_refuses_is_refused_in_our_words() -> None:
+    """Neither the schema nor the framework takes it."""
+    host, framework = Host(), Framework()
+    outcome = await host.run(host.offer(QUERY), Call("search", {"words": 5}), framework)
+    assert "words" in render(outcome)
+    assert framework.ran == []
+
+
+async def test_the_users_functions_say_who_asks() -> None:
+    """They stand above what the adapter found; what they return is the call's principal and its conversation."""
+    host = Host(principal=lambda context: context["user"], conversation=lambda context: context.get("thread"))
+    seen: list[tuple[str, str]] = []
+
+    async def body(call: ValidCall) -> object:
+        seen.append((call.principal, call.conversation))
+        return None
+
+    call = Call("count", {"n": 1}, principal="found", conversation="found too")
+    await host.run(host.offer(READ), call, body, {"user": "ann"})
+    await Host().run(host.offer(READ), call, body, {"user": "ann"})
+    assert seen == [("ann", ""), ("found", "found too")]
+    outcome = await host.run(host.offer(READ), call, body, {})
+    assert type(outcome) is Failure
+    assert len(seen) == 2  # nothing runs for a caller whom the function did not find
+
+
+@pytest.mark.parametrize("option", ["principal", "conversation"])
+def test_a_function_that_says_who_asks_is_a_plain_one(option: Any) -> None:
+    """Nobody would await an async one."""
+
+    async def find(_context: object) -> str:
+        await anyio.lowlevel.checkpoint()
+        return ""
+
+    options: dict[str, Any] = {option: find}
+    with pytest.raises(SetupError, match=option):
+        Host(**options)
+
+
+@pytest.mark.parametrize("place", ["around", "inside", "none"])
+async def test_each_call_is_counted_by_one_span(place: str) -> None:
+    """Where the framework makes a span for a call, ours says `toolcall`. A call in the tool is counted by ours."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    theirs = provider.get_tracer("framework")
+
+    def build(tools: ToolRegistry, **options: Any) -> Pipeline:
+        return standard(tools, **options).replace("trace", Trace(tracer_provider=provider))
+
+    host = Host(build=build)
+    inner = host.offer(READ)
+
+    async def body(_call: ValidCall) -> object:
+        async def run(_call: ValidCall) -> object:
+            await anyio.lowlevel.checkpoint()
+            raise ValueError
+
+        with theirs.start_as_current_span("execute_tool count") if place == "inside" else nullcontext():
+            return await host.run(inner, Call("count", {"n": 2}), run)
+
+    around = theirs.start_as_current_span("execute_tool count") if place == "around" else nullcontext()
+    with around:
+        await host.run(inner, Call("count", {"n": 1}), body, counts_inside=place == "inside")
+    names = [span.name for span in exporter.get_finished_spans() if span.name.endswith(("call count", "tool count"))]
+    assert names.count("execute_tool count") == (2 if place != "inside" else 1)
+    assert names.count("toolcall count") == (0 if place == "none" else 1 if place == "around" else 2)
+    if place == "around":
+        outermost = next(span for span in exporter.get_finished_spans() if span.parent is None)
+        assert outermost.status.status_code is StatusCode.ERROR

@@ -26,7 +26,8 @@ from toolcall_pipeline import (
 )
 from toolcall_pipeline.dialogue import Answered, Hints, run_turn
 from toolcall_pipeline.identity import CONVERSATIONS, Conversations, Lost
-from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.middlewares import LoopGuard, standard
+from toolcall_pipeline.telemetry import agent
 from toolcall_pipeline.testing import FakeClock
 
 
@@ -453,7 +454,7 @@ async def test_a_twin_waits_in_another_thread() -> None:
 def waiting_for(pipeline: Pipeline) -> list[Any]:
     """Those who wait for a twin."""
     runner: Any = cast("Any", pipeline)._runner
-    return [each for flight in list(runner._flights.values()) for each in flight.waiting]
+    return [each for flight in list(runner._flights.waiting.values()) for each in flight.waiting]
 
 
 async def wait_for(is_so: Callable[[], bool]) -> None:
@@ -514,3 +515,38 @@ def test_nothing_is_kept_of_known_ends() -> None:
         anyio.run(lambda: desk.ask("charge", "known", amount=7))
     assert len(CONVERSATIONS) == before
     assert len(desk.done) == 4
+
+
+@pytest.mark.parametrize("principal", ["", "tenant"])
+async def test_each_conversation_of_a_tenant_is_counted_by_itself(principal: str) -> None:
+    """The same read in many conversations of one tenant is no loop; in one of them it is."""
+    desk = Desk()
+    pipeline = desk.pipeline.before("retry", LoopGuard(forget_after=1e9))
+    for number in range(9):
+        with agent("helper", conversation_id=f"c{number}"):
+            assert (await pipeline.call("look", principal=principal)) == Success("seen")
+    with agent("helper", conversation_id="c"):
+        kinds = [await desk_kind(pipeline, principal) for _ in range(7)]
+    assert kinds == ["ok"] * 5 + ["permission"] * 2
+    by_tool = desk.pipeline.before("retry", LoopGuard(key=lambda call: call.tool.name, forget_after=1e9))
+    outcomes = [await by_tool.call("look", conversation=str(number)) for number in range(6)]
+    assert type(outcomes[-1]) is Failure
+    never = desk.pipeline.before("retry", LoopGuard(key=lambda call: None))
+    assert all([type(await never.call("look")) is Success for _ in range(9)])
+
+
+async def desk_kind(pipeline: Pipeline, principal: str) -> str:
+    """The kind of the answer to a read."""
+    outcome = await pipeline.call("look", principal=principal)
+    return "ok" if type(outcome) is Success else outcome.failure().kind
+
+
+async def test_the_calls_of_an_agent_belong_to_its_conversation() -> None:
+    """Calls in a block of `agent` that name no conversation have that of the block; nested blocks inherit it."""
+    desk = Desk()
+    desk.answer = FileNotFoundError()
+    with agent("helper", conversation_id="block"), agent("inner"):
+        await desk.ask("charge", "", amount=7)
+    assert await desk.ask("charge", "block", amount=7) == "outcome_unknown"
+    assert await desk.ask("charge", "", amount=7) == "not_found"
+    assert len(desk.done) == 2

@@ -343,7 +343,7 @@ async def test_a_file_that_cannot_be_written(
     journal.close()
     open_file = JournalFile.open
 
-    def open_full(where: Path) -> JournalFile:
+    def open_full(where: Path) -> Any:
         file: Any = open_file(where)
         (pages,) = file._connection.execute("PRAGMA page_count").fetchone()
         file._connection.execute(f"PRAGMA max_page_count = {pages}")
@@ -364,11 +364,11 @@ async def test_a_file_that_cannot_be_written(
 )
 def test_options_that_are_wrong(option: str, value: Any) -> None:
     """They are refused at once."""
+    given: dict[str, Any] = {"path": "x.db", option: value}
     with pytest.raises(SetupError, match=option):
-        given: dict[str, Any] = {"path": "x.db", option: value}
         Journal(**given)
+    wrong: Any = 5
     with pytest.raises(SetupError, match="journal"):
-        wrong: Any = 5
         standard(journal_tools.tools, journal=wrong)
 
 

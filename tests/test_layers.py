@@ -26,11 +26,11 @@ LAYERS = """
     privacy
     caller parameters
     identity
-    messages
+    messages stores
     report
     tools
-    adapters policies retries stage_state stores telemetry
-    compose executors
+    adapters policies retries stage_state telemetry
+    approvals compose executors ledger
     batch testing
     journal
     middlewares

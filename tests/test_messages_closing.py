@@ -88,7 +88,8 @@ def test_the_form_says_what_is_expected() -> None:
         "Error: Missing required parameters: unit, place.street\n"
         "- unit: 'a degree' or 'kelvin'.\n"
         "- place.street: a string.\n"
-        'Fix the errors and try again, with arguments of this form: {"unit": <string>, "place": {"street": <string>}}'
+        "Fix the errors and try again, with arguments of this form: "
+        '{"unit": <\'a degree\' or \'kelvin\'>, "place": {"street": <string>}}'
     )
 
 

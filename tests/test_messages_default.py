@@ -129,8 +129,15 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
         "Error: The arguments are not a JSON object: they are an array.",
     ),
     "cut off": (
-        MalformedCall("EOF while parsing a string", (1, 80), truncated=True),
+        MalformedCall("the provider stopped at its length limit", truncated=True),
         "Error: The arguments were cut off. Send a smaller payload, or split it over several calls.",
+    ),
+    "ended too early": (
+        MalformedCall("EOF while parsing a string", (1, 80), truncated=True),
+        (
+            "Error: The arguments are not a JSON object: they end inside of a text, before the object is complete, "
+            "at line 1 column 80."
+        ),
     ),
     "missing parameter": (
         InvalidParams((Problem("path", "required", "a string (Where it is)"),)),

@@ -14,7 +14,6 @@ from pydantic import BaseModel, Field
 
 from toolcall_pipeline import InvalidParams, Problem, tool
 from toolcall_pipeline.messages import render
-from toolcall_pipeline.messages.closing import punch_holes
 from toolcall_pipeline.parameters.example import make_example
 
 
@@ -232,34 +231,3 @@ def test_no_schema_is_too_odd(schema: Any) -> None:
     if example:
         assert jsonschema_rs.validator_for(schema, offline=True).is_valid(json.loads(example))
     assert render(InvalidParams((Problem("a", "type", "a string"),), schema=schema), verbosity="full")
-
-
-@pytest.mark.parametrize(
-    ("example", "form"),
-    [
-        ("", ""),
-        ("{}", ""),
-        ('{"a": []}', '{"a": <array>}'),
-        ('{"a": {}}', '{"a": <object>}'),
-        ('{"a": null}', '{"a": <null>}'),
-        ('{"a b": "text", "\u00e9": 1, "c": 0.5}', '{"a b": <string>, "\u00e9": <number>, "c": <number>}'),
-        ('{"a": [true, {"b": null}], "c": []}', '{"a": [<boolean>, {"b": <null>}], "c": <array>}'),
-    ],
-)
-def test_a_form_has_holes_for_values(example: str, form: str) -> None:
-    """A form has the names and the nesting of an example, and a typed hole for each value; no form without a hole."""
-    assert punch_holes(example) == form
-
-
-@given(st.dictionaries(st.sampled_from("xyz"), SCHEMAS, min_size=1, max_size=3))
-def test_no_text_holds_a_value_to_copy(properties: dict[str, Any]) -> None:
-    """A full text holds the form of an example, and not the example."""
-    schema = an_object(**properties)
-    error = InvalidParams((Problem("x", "type", "something else"),), schema=schema)
-    example = make_example(schema)
-    text = render(error, verbosity="full")
-    form = punch_holes(example)
-    assert text.endswith(f"\nExample of the form: {form}")
-    assert example not in text
-    with pytest.raises(json.JSONDecodeError):
-        json.loads(form)  # what is copied fails

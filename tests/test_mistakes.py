@@ -7,11 +7,12 @@ import pickle
 from collections.abc import Callable
 from typing import Any, cast
 
+import anyio
 import pytest
 from returns.result import Failure, Success
 
 from support import a_tool
-from toolcall_pipeline import Call, Crashed, SetupError, Tool, ToolRegistry, gather_sync, render, tool
+from toolcall_pipeline import Call, Crashed, SetupError, Tool, ToolRegistry, gather, gather_sync, render, tool
 from toolcall_pipeline.adapters import anthropic, openai
 from toolcall_pipeline.middlewares import standard
 
@@ -209,6 +210,7 @@ def with_schema(**options: Any) -> Callable[[], object]:
 PLAIN: Any = plain
 A_CALL: Any = {"name": "read"}
 A_TOOL: Any = TOOLS.tools["read"]
+NAME_WANTED = "a call takes the name of a tool: call('read', …); or use run(tool, …), which is typed"
 FUNCTIONS: Any = [plain]
 AT_SET_UP: dict[str, tuple[Callable[[], object], str]] = {
     "a list of functions": (lambda: standard(FUNCTIONS), "standard: `tools` must be a ToolRegistry, not [<function"),
@@ -217,8 +219,12 @@ AT_SET_UP: dict[str, tuple[Callable[[], object], str]] = {
     "an option of from_schema": (with_schema(efect="read"), "plain: @tool has no option `efect`; it has name, "),
     "run of a function": (lambda: standard(TOOLS).run(PLAIN), "run() takes a tool, not <function plain"),
     "run of a call": (lambda: standard(TOOLS).run(A_CALL), "run() takes a tool, not {'name': 'read'}"),
-    "call of a tool": (lambda: standard(TOOLS).call(A_TOOL, {}), "call() takes the name of a tool: call('read', …)"),
-    "call_sync of a tool": (lambda: standard(TOOLS).call_sync(A_TOOL), "call() takes the name of a tool: call('read'"),
+    "call of a tool": (lambda: standard(TOOLS).call(A_TOOL, {}), NAME_WANTED),
+    "call_sync of a tool": (lambda: standard(TOOLS).call_sync(A_TOOL), NAME_WANTED),
+    "a Call of a tool": (lambda: standard(TOOLS)(Call(A_TOOL)), NAME_WANTED),
+    "a report of a tool": (lambda: anyio.run(standard(TOOLS).report, Call(A_TOOL)), NAME_WANTED),
+    "gather of a tool": (lambda: anyio.run(gather, standard(TOOLS), [Call(A_TOOL)]), NAME_WANTED),
+    "gather_sync of a tool": (lambda: gather_sync(standard(TOOLS), [Call("read"), Call(A_TOOL)]), NAME_WANTED),
     "a resource like a parameter": (with_options(resource="path"), "plain: `resource` 'path' is also a parameter"),
     "a resource like a property": (with_schema(resource="path"), "plain: `resource` 'path' is also a parameter"),
     "a resource that is a number": (with_options(resource=3), "plain: `resource` must be a name or a plain function"),

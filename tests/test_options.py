@@ -17,14 +17,17 @@ from toolcall_pipeline import RetryBudget, SetupError, ToolRegistry, gather
 from toolcall_pipeline.builtin import install
 from toolcall_pipeline.executors import Loop, Process, Thread
 from toolcall_pipeline.middlewares import (
+    Approve,
     Available,
     Cache,
     CircuitBreaker,
     Classify,
     Concurrency,
     Execute,
+    Ledger,
     LoopGuard,
     Policy,
+    Quota,
     RateLimit,
     Resolve,
     Retry,
@@ -34,6 +37,7 @@ from toolcall_pipeline.middlewares import (
     Validate,
     standard,
 )
+from toolcall_pipeline.stores import Memory
 
 TOOLS = ToolRegistry()
 
@@ -60,6 +64,14 @@ NO_FLAG = [3, 1, "yes", [True], Odd()]
 NO_EXECUTOR = [3, "thread", Thread, print, Odd()]
 NO_POLICY: list[Any] = [3, None, [], "a", {"atempts": 1}, {1: 1}]
 NO_KINDS = [3, "timeout", {"internal"}, [1], [["timeout"]]]
+
+
+def _sharing() -> dict[str, Any]:
+    return {
+        "store": [3, "a.db", Memory, print, Odd()],
+        "when_away": [3, "open", None, ["local"], Odd()],
+        "share_as": [3, None, b"a", Odd()],
+    }
 
 
 def _retries() -> dict[str, Any]:
@@ -106,6 +118,19 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "clock": [*NO_SYNC_FUNCTION, None],
         },
     ),
+    Approve: (
+        {"store": Memory(), "needs": bool},
+        {
+            "store": [3, None, Memory],
+            "needs": [3, "a"],
+            "effects": [3, "read", ["write"]],
+            "tools": [3, "a", [3]],
+            "version": [3, None],
+            "expires": [*NO_NUMBER, 0],
+            "hold": [*NO_NUMBER, -1],
+            "notify": [3, "a"],
+        },
+    ),
     Policy: ({}, {"rules": [3, None, b"a", ["a"]]}),
     Shape: (
         {},
@@ -122,7 +147,12 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
     ),
     Execute: (
         {},
-        {"executor": NO_EXECUTOR, "executors": [*NO_MAPPING, None], "executors['x']": [*NO_EXECUTOR, None]},
+        {
+            "executor": NO_EXECUTOR,
+            "executors": [*NO_MAPPING, None],
+            "executors['x']": [*NO_EXECUTOR, None],
+            "detect": NO_SYNC_FUNCTION,
+        },
     ),
     Trace: (
         {},
@@ -150,6 +180,17 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "key": NO_SYNC_FUNCTION,
             "clock": [*NO_SYNC_FUNCTION, None],
             "sleep": [*NO_FUNCTION, None],
+            **_sharing(),
+        },
+    ),
+    Quota: (
+        {"calls": 1},
+        {
+            "calls": [*NO_NUMBER, 0, None],
+            "per": [3, "user", None, ["tool"], Odd()],
+            "window": [*NO_NUMBER, 0],
+            "cost": NO_SYNC_FUNCTION,
+            **_sharing(),
         },
     ),
     RateLimit(1).queueing: ({}, {"max_wait": [*NO_NUMBER, 0, None]}),
@@ -164,6 +205,8 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "groups": NO_MAPPING,
             "groups['x']": [3, None, ["a"]],
             "key": NO_SYNC_FUNCTION,
+            "lease": [*NO_NUMBER, 0, None],
+            **_sharing(),
         },
     ),
     CircuitBreaker: (
@@ -179,6 +222,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "probes": [*NO_COUNT, 0, None],
             "key": NO_SYNC_FUNCTION,
             "clock": [*NO_SYNC_FUNCTION, None],
+            **_sharing(),
         },
     ),
     Cache: (
@@ -203,9 +247,21 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "forget_after": ["a", True, NAN, -INF, 0, -1, None, timedelta(seconds=1)],
             "exempt": [*NO_NAMES, None],
             "on_warning": NO_SYNC_FUNCTION,
+            "key": NO_SYNC_FUNCTION,
             "size": [*NO_COUNT, 0, None],
             "max_bytes": [*NO_COUNT, 0, None],
             "clock": [*NO_SYNC_FUNCTION, None],
+        },
+    ),
+    Ledger: (
+        {"store": Memory()},
+        {
+            "store": [3, None, "calls.db", Memory],
+            "secret": [3, None, "text", b"x" * 65],
+            "keep": [*NO_NUMBER, 0, -1, None],
+            "max_wait": [*NO_NUMBER, -1, None],
+            "lease": [*NO_NUMBER, 0, -1, None],
+            "repeats": ["no", None, 3],
         },
     ),
     standard: (
@@ -217,6 +273,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "canonical_names": [*NO_FLAG, None],
             "listed": [*NO_COUNT, None],
             "limits": [3, "a", {"bytes": 1}],
+            "store": [3, "calls.db", Memory],
             "redact": NO_SYNC_FUNCTION,
             "errors": [3, "timeout", {1: "timeout"}],
             "policy": [3, b"a", ["a"]],
@@ -225,6 +282,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "executors": NO_MAPPING,
             "executors['x']": NO_EXECUTOR,
             "wording": [3, "llmproc", {"profile": "default"}],
+            "detect": NO_SYNC_FUNCTION,
         },
     ),
     Thread: ({}, {"threads": [*NO_COUNT, 0, None], "max_abandoned": [*NO_COUNT, 0, None]}),
@@ -268,7 +326,7 @@ def test_the_table_has_every_option(make: Callable[..., Any]) -> None:
 
 def test_the_table_has_every_stage() -> None:
     """So does a new stage."""
-    assert set(vars(toolcall_pipeline.middlewares)["__all__"]) - {"QueueingRateLimit"} <= {
+    assert set(vars(toolcall_pipeline.middlewares)["__all__"]) - {"QueueingRateLimit", "DryRun"} <= {
         make.__name__ for make in TABLE
     }
 

@@ -263,13 +263,20 @@ def run_program(body: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("body", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(body, marks=() if name == "idle threads of tools" else pytest.mark.long, id=name)
+        for name, body in PROGRAMS.items()
+    ],
+)
 def test_nothing_keeps_the_process_alive(body: str) -> None:
     """A program ends when its own threads have ended, and says nothing about it."""
     assert run_program(body).split() == ["1"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes as POSIX has them")
+@pytest.mark.long
 def test_worker_processes_end_with_the_program(tmp_path: Path) -> None:
     """What the loop has to close at its end is closed at exit."""
     program = tmp_path / "program.py"
@@ -320,6 +327,7 @@ if {before}:
 
 
 @pytest.mark.parametrize("before", [True, False])
+@pytest.mark.long
 def test_a_call_while_python_ends_does_not_hang(before: bool) -> None:
     """A `__del__` that calls at the end of the interpreter gets a SetupError: no other thread runs any more."""
     command = [sys.executable, "-c", AT_THE_END.format(before=before)]

@@ -31,21 +31,21 @@ WRONG: dict[str, tuple[Any, Any, tuple[str, str, str, str]]] = {
     "boolean for a literal": (Literal[1, 2], True, ("x", "enum", "1 or 2", "true")),
     "number for a literal": (Literal[True], 1, ("x", "enum", "true", "1")),
     "None": (None, 0, ("x", "type", "null", "0")),
-    "date": (date, "soon", ("x", "format", "a valid date in the format YYYY-MM-DD", "a string")),
-    "number for a date": (date, 1700000000, ("x", "type", "a valid date", "1700000000")),
-    "number for a datetime": (datetime, 1700000000, ("x", "type", "a valid datetime", "1700000000")),
-    "duration": (timedelta, "soon", ("x", "format", "a valid duration", "a string")),
-    "UUID": (UUID, "7", ("x", "format", "a valid UUID", "a string")),
+    "date": (date, "soon", ("x", "format", "a date YYYY-MM-DD", "a string")),
+    "number for a date": (date, 1700000000, ("x", "type", "a date YYYY-MM-DD", "1700000000")),
+    "number for a datetime": (datetime, 1700000000, ("x", "type", "a datetime YYYY-MM-DDTHH:MM:SSZ", "1700000000")),
+    "duration": (timedelta, "soon", ("x", "format", "a duration such as P1DT2H30M", "a string")),
+    "UUID": (UUID, "7", ("x", "format", "a UUID xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "a string")),
     "path": (Path, 7, ("x", "type", "a string", "7")),
-    "decimal": (Decimal, "many", ("x", "format", "a valid decimal", "a string")),
-    "URL": (HttpUrl, "example", ("x", "format", "a valid URL", "a string")),
+    "decimal": (Decimal, "many", ("x", "format", "a decimal number such as 12.50", "a string")),
+    "URL": (HttpUrl, "example", ("x", "format", "a URL", "a string")),
     "URL of another scheme": (
         HttpUrl,
         "ftp://example.invalid",
         ("x", "format", "a URL that begins with 'http' or 'https'", "a string"),
     ),
     "UUID of another version": (UUID4, str(UUID(int=7)), ("x", "format", "a UUID of version 4", "a string")),
-    "future": (PastDate, "2999-01-01", ("x", "format", "in the past", "a string")),
+    "future": (PastDate, "2999-01-01", ("x", "format", "a date in the past", "a string")),
     "digits of a decimal": (
         Annotated[Decimal, Field(max_digits=2)],
         "1.234",
@@ -174,7 +174,7 @@ ALL_WRONG = (
 
 def test_all_problems_are_found_at_once() -> None:
     """Each mistake is a problem with its path, its rule, what is expected and what was sent; none hides another."""
-    of_date = Problem("e", "format", "a valid date in the format YYYY-MM-DD", "a string")
+    of_date = Problem("e", "format", "a date YYYY-MM-DD", "a string")
     assert set(both(tool(many), BAD).problems) == {*ALL_WRONG, of_date}
 
 
@@ -228,11 +228,11 @@ UNIONS: dict[str, tuple[Any, Any, list[tuple[str, str, str]]]] = {
     "with a literal": (Literal["a"] | int, 1.5, [("x", "anyOf", "'a' or an integer")]),
     "limit of the branch that fits": (AT_LEAST_ONE | None, 0, [("x", "minimum", "at least 1")]),
     "of a model and a number": (int | Model, {"title": 1}, [("x.title", "type", "a string")]),
-    "of models, the nearest": (Cat | Dog, {"kind": "dog"}, [("x.breed", "required", "a value")]),
+    "of models, the nearest": (Cat | Dog, {"kind": "dog"}, [("x.breed", "required", "a string")]),
     "of models, none nearer": (
         Cat | Dog,
         {},
-        [("x", "anyOf", "one of the forms that its schema allows")],
+        [("x", "anyOf", "sent with kind and lives, or with kind and breed")],
     ),
     "of attrs and null": (Span | None, {"start": "1"}, [("x.start", "type", "an integer")]),
     "in a list": (list[int | None], [1, "a"], [("x[1]", "type", "an integer")]),
@@ -240,7 +240,7 @@ UNIONS: dict[str, tuple[Any, Any, list[tuple[str, str, str]]]] = {
     "of dates and numbers": (
         date | int,
         "soon",
-        [("x", "anyOf", "a valid date in the format YYYY-MM-DD or an integer")],
+        [("x", "anyOf", "a date YYYY-MM-DD or an integer")],
     ),
 }
 
@@ -276,7 +276,7 @@ RAW_UNIONS: dict[str, tuple[dict[str, Any], Any, list[tuple[str, str, str]]]] = 
     "too many fit": (
         {"oneOf": [{"type": "integer"}, {"minimum": 0}, {"type": "null"}]},
         1,
-        [("x", "anyOf", "one of the forms that its schema allows")],
+        [("x", "oneOf", "of one form only: it fits more than one of the forms that its schema allows")],
     ),
     "optional enum": (
         {"anyOf": [{"type": "string", "enum": ["a", "b"]}, {"type": "null"}]},
@@ -287,7 +287,7 @@ RAW_UNIONS: dict[str, tuple[dict[str, Any], Any, list[tuple[str, str, str]]]] = 
     "none nearer": (
         {"anyOf": [{"type": "object", "required": ["a"]}, {"type": "object", "required": ["b"]}]},
         {},
-        [("x", "anyOf", "one of the forms that its schema allows")],
+        [("x", "anyOf", "sent with a, or with b")],
     ),
     "by a tag": (  # the other branch has fewer problems
         TAGGED,
@@ -323,12 +323,16 @@ RAW: dict[str, tuple[dict[str, Any], Any, tuple[str, str, str, str]]] = {
     "maxProperties": ({"maxProperties": 0}, {"a": 1}, ("x", "maxProperties", "an object of at most 0 entries", "1")),
     "items": ({"items": {"type": "string"}}, ["a", 1], ("x[1]", "type", "a string", "1")),
     "false": ({"properties": {"a": False}}, {"a": 1}, ("x.a", "falseSchema", "left out", "1")),
-    "not": ({"not": {"type": "null"}}, None, ("x", "not", "as its schema says", "null")),
-    "contains": ({"contains": {"type": "null"}}, [1], ("x", "contains", "as its schema says", "an array")),
+    "not": ({"not": {"type": "null"}}, None, ("x", "not", "anything but null", "")),
+    "contains": (
+        {"contains": {"type": "null"}},
+        [1],
+        ("x", "contains", "an array in which at least 1 item is null", ""),
+    ),
     "propertyNames": (
         {"propertyNames": {"maxLength": 1}},
         {"ab": 1},
-        ("x", "propertyNames", "as its schema says", "an object"),
+        ("x", "propertyNames", "an object in which each name is at most 1 character long", ""),
     ),
     "if": ({"if": {"type": "integer"}, "then": {"minimum": 3}}, 1, ("x", "minimum", "at least 3", "1")),
     "allOf": ({"allOf": [{"type": "integer"}, {"minimum": 3}]}, 1, ("x", "minimum", "at least 3", "1")),
@@ -423,7 +427,8 @@ JSON_TYPES = {  # by a part of the name that pydantic gives the error
     "an object": re.compile("dict|mapping|counter|model|dataclass"),
     "a string": re.compile("string|bytes"),
     "an integer": re.compile("^int_"),
-    "a number": re.compile("decimal|fraction"),
+    "a decimal number such as 12.50": re.compile("decimal"),
+    "a number or a fraction such as 1/3": re.compile("fraction"),
     "a boolean": re.compile("bool"),
 }
 TYPE_KINDS = [each for each in get_args(ErrorType) if each.endswith("_type")]
@@ -572,3 +577,63 @@ def test_a_near_name_is_suggested() -> None:
     """Names with a slip, another case or a part are still suggested."""
     for sent, known in (("maxResult", "max_results"), ("mealTime", "optional_meal_time"), ("recursiv", "recursive")):
         assert find_nearest(sent, [known]) == known
+
+
+D4, D7 = "http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-07/schema#"
+ANY_INTEGER = {"type": "integer"}
+WORDS: list[tuple[dict[str, Any], Any, str]] = [
+    ({"format": "date", "$schema": D7}, "x", "a date YYYY-MM-DD"),
+    ({"format": "ipv4", "$schema": D4}, "x", "an IPv4 address"),
+    ({"items": [ANY_INTEGER], "additionalItems": False, "$schema": D7}, [1, 2], "an array of at most 1 item"),
+    ({"prefixItems": [ANY_INTEGER], "unevaluatedItems": False}, [1, 2], "an array of at most 1 item"),
+    ({"prefixItems": [ANY_INTEGER], "items": False}, [1, 2], "left out"),
+    ({"contains": ANY_INTEGER}, ["a"], "an array in which at least 1 item is an integer"),
+    ({"contains": ANY_INTEGER, "minContains": 2}, [1], "an array in which at least 2 items are each an integer"),
+    ({"contains": ANY_INTEGER, "maxContains": 1}, [1, 2], "an array in which exactly 1 item is an integer"),
+    (
+        {"contains": ANY_INTEGER, "minContains": 0, "maxContains": 1},
+        [1, 2],
+        "an array in which at most 1 items are each an integer",
+    ),
+    (
+        {"contains": {"minimum": 5}},
+        [1],
+        "an array in which at least 1 item is a value that is at least 5",
+    ),
+    (
+        {"contains": {"if": True}, "minContains": 9},
+        [1],
+        "an array in which at least 9 items are each of the form that its schema names",
+    ),
+    ({"propertyNames": {"pattern": "^a"}}, {"b": 1}, "an object in which each name is text that matches ^a"),
+    ({"propertyNames": {"enum": ["a", "b"]}}, {"c": 1}, "an object in which each name is 'a' or 'b'"),
+    ({"propertyNames": False}, {"c": 1}, "an object without entries"),
+    ({"not": ANY_INTEGER}, 1, "anything but an integer"),
+    ({"not": {"enum": ["a", "b"]}}, "a", "anything but 'a' or 'b'"),
+    ({"not": {"pattern": "^a"}}, "a", "anything but text that matches ^a"),
+    ({"not": {"anyOf": [ANY_INTEGER, {"type": "null"}]}}, 1, "anything but an integer or null"),
+    ({"not": {"required": ["a"]}}, {"a": 1}, "sent without a"),
+    ({"not": {"required": ["a", "b"]}}, {"a": 1, "b": 1}, "sent without all of a and b"),
+    ({"not": {}}, 1, "left out"),
+    ({"not": {"multipleOf": 2}}, 2, "of another form: its schema forbids this one"),
+    (
+        {"if": {"required": ["a"]}, "then": False},
+        {"a": 1},
+        "another combination of values: its schema forbids this one",
+    ),
+    ({"contentEncoding": "base64", "$schema": D7}, "%", "text in base64"),
+    ({"contentMediaType": "application/json", "$schema": D7}, "{", "text that holds valid application/json"),
+    ({"minimum": 1, "exclusiveMinimum": True, "$schema": D4}, 1, "greater than 1"),
+]
+
+
+@pytest.mark.parametrize(("node", "value", "words"), WORDS, ids=[str(row[0]) for row in WORDS])
+def test_each_keyword_has_words(node: dict[str, Any], value: Any, words: str) -> None:
+    """No keyword of a draft is left to "as its schema says"."""
+    dialect = {"$schema": node["$schema"]} if "$schema" in node else {}
+    form = {key: each for key, each in node.items() if key != "$schema"}
+    schema = {**dialect, "type": "object", "properties": {"x": form}}
+    made = Tool.from_schema(name="probe", parameters=schema, handler=nothing)
+    refused = made.parse({"x": value})
+    assert isinstance(refused, InvalidParams)
+    assert [each.expected for each in refused.problems] == [words]

@@ -88,6 +88,7 @@ async def test_a_tool_gets_its_context() -> None:
     assert "show_context: the arguments or the `deps` of the call cannot be pickled" in str(error.cause)
 
 
+@pytest.mark.long
 async def test_workers_are_bounded_and_used_again() -> None:
     """There are at most `workers` processes, each with one event loop; context variables do not exist there."""
     WHO.set("the caller")
@@ -99,6 +100,7 @@ async def test_workers_are_bounded_and_used_again() -> None:
     assert os.getpid() not in {pid for pid, _, _ in seen}
 
 
+@pytest.mark.long
 async def test_what_a_tool_prints_is_lost() -> None:
     """A tool and its children may print as much as they like: its own call and the next one come back."""
     pipeline = standard(TOOLS, executor=Process(workers=1))
@@ -145,6 +147,7 @@ async def test_a_cancelled_worker_is_killed(began: Began) -> None:
 
 
 @pytest.mark.parametrize(("effect", "expected"), [("read", TimedOut), ("mutating", OutcomeUnknown)])
+@pytest.mark.long
 async def test_a_time_limit_kills_a_worker(
     effect: Effect, expected: type, began: Began, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,7 +171,13 @@ async def test_a_time_limit_kills_a_worker(
         assert not is_alive(began.read())
 
 
-@pytest.mark.parametrize("tool", remote_tools.FATAL, ids=lambda tool: str(tool.effect))
+@pytest.mark.parametrize(
+    "tool",
+    [
+        pytest.param(tool, marks=() if tool.effect in ("read", "mutating") else pytest.mark.long, id=tool.effect)
+        for tool in remote_tools.FATAL
+    ],
+)
 async def test_a_lost_worker(tool: Tool[..., Any], tmp_path: Path) -> None:
     """The call of a killed worker is retried with the same key if that is safe; a mutating one is not."""
     file = tmp_path / "effects"

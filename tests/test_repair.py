@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
-from returns.result import Success
+from returns.result import Failure, Success
 
 from support import nothing
 from toolcall_pipeline import (
@@ -559,3 +559,82 @@ def test_keys_that_are_no_text_are_refused(made: Tool[..., Any], key: object) ->
     for odd in ({key: 2}, {key: 2, "item_name": "x"}):
         for sent in (odd, {"args": odd}, {"name": "order", "args": odd}, {"item_name": "x", "scores": odd}):
             assert isinstance(validate(made, sent).failure(), InvalidParams), sent
+
+
+def many(**properties: Any) -> Tool[..., Any]:
+    return a_tool_of(properties, *properties)
+
+
+VAGUE = ["n.a.", "TBD", "Not applicable", "not_specified", "None.", "(none)", "no value", "all", "any", "*", "blank"]
+SEVERAL = ["a.py b.py", '"a" "b"', "- a", "a -> b", "rm -rf /x", "#a #b", "a \u00b7 b", "a\\nb", "a plus b", "a  b"]
+
+
+@pytest.mark.parametrize("text", [*VAGUE, *SEVERAL])
+def test_a_text_that_may_be_none_or_several_is_no_item(text: str) -> None:
+    """A word for nothing or for all, and a text that may hold several values, are not read as an array of one."""
+    tags = many(tags={"type": "array", "items": {"type": "string"}})
+    assert isinstance(validate(tags, {"tags": text}), Failure)
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "sent"),
+    [
+        ("page", "integer", {"pages": "3"}),
+        ("page", "integer", {"pages": 3}),
+        ("file", "string", {"files": "*.py"}),
+        ("file", "string", {"files": "all"}),
+        ("file", "string", {"files": "a, b"}),
+        ("file", "string", {"files": "a b"}),
+        ("user", "string", {"users": "ann and bob"}),
+        ("hour", "number", {"hours": "1.5"}),
+    ],
+)
+def test_a_plural_that_may_count_is_no_singular(name: str, form: str, sent: dict[str, Any]) -> None:
+    """A number, a pattern, or a text that may be several is not the value of a parameter in the singular."""
+    assert isinstance(validate(many(**{name: {"type": form}}), sent), Failure)
+
+
+def test_a_plural_with_one_name_is_the_singular() -> None:
+    """One name under a plural is the value of the parameter."""
+    assert validate(many(artist={"type": "string"}), {"artists": "Ed Sheeran"}).params == {"artist": "Ed Sheeran"}
+
+
+@pytest.mark.parametrize("key", ["path:", '"path"', "'path'", "`path`", "path=", "--path", " path : ", '"path":'])
+def test_marks_around_a_name_mean_nothing(key: str) -> None:
+    """Quotes, a colon, an equals sign and the dashes of an option around a name are cut."""
+    assert validate(many(path={"type": "string"}), {key: "a"}).params == {"path": "a"}
+
+
+def test_the_name_of_the_tool_is_a_wrapper() -> None:
+    """Arguments under the tool's own name are taken out, and nothing under another name."""
+    made = many(path={"type": "string"})
+    assert validate(made, {made.name: {"path": "a"}}).params == {"path": "a"}
+    assert isinstance(validate(made, {"other": {"path": "a"}}), Failure)
+    assert isinstance(validate(made, {made.name: {"path": "a"}, "force": True}), Failure)
+
+
+LEFT: list[tuple[dict[str, Any], dict[str, str]]] = [
+    ({"A": "1", "b": "0"}, {"b": "minimum"}),
+    ({"arguments": {"a": "1", "b": "0"}}, {"b": "minimum"}),
+    ({"a": "1", "b": "x"}, {"b": "type"}),
+    ({"a": 1.0, "b": 0}, {"b": "minimum"}),
+    ({"a": "1"}, {"b": "required"}),
+    ({"a": 1, "b": 1, "list": '["1", "2", "3"]'}, {"list": "maxItems"}),
+    ({"a": 1, "b": 1, "list": '["1", "x"]'}, {"list[1]": "type"}),
+    ({"a": 1, "b": 1, "inner": '{"c": "0"}'}, {"inner.c": "minimum"}),
+]
+
+
+@pytest.mark.parametrize(("sent", "left"), LEFT, ids=str)
+def test_a_refusal_lists_what_repairs_leave(sent: dict[str, Any], left: dict[str, str]) -> None:
+    """Repairs that hold are kept while the rest is judged: the refusal names no value that was read."""
+    least = {"type": "integer", "minimum": 1}
+    properties = {
+        "a": {"type": "integer"},
+        "b": least,
+        "list": {"type": "array", "items": {"type": "integer"}, "maxItems": 2},
+        "inner": {"type": "object", "properties": {"c": least}},
+    }
+    refused = validate(a_tool_of(properties, "a", "b"), sent).failure()
+    assert isinstance(refused, InvalidParams)
+    assert {each.path: each.rule for each in refused.problems} == left

@@ -76,6 +76,7 @@ def test_refused_arguments_are_not_walked_to_their_end() -> None:
     assert shown["xs"][-1] == REDACTED
 
 
+@pytest.mark.long
 async def test_a_call_of_too_many_values_is_refused_with_a_report() -> None:
     """The report of such a call holds no more of it than the redaction looked at."""
     tools = ToolRegistry()

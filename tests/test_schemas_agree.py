@@ -61,6 +61,8 @@ SCHEMA_TAKES_MORE = [
     ("a bound of a value that is sent as text is not shown", "bounded date", "2000-01-01"),
     ("a bound of a value that is sent as text is not shown", "future date", "2000-01-01"),
     ("a bound of a value that is sent as text is not shown", "bounded timedelta", "P2D"),
+    ("a month or a year has no fixed length", "timedelta", "P1M"),
+    ("a month or a year has no fixed length", "bounded timedelta", "P1Y"),
     ("a length of bytes is shown as one of characters", "bounded bytes", "üü"),
     ("a format that JSON Schema does not have is not checked", "base64", "x"),
     ("a format that JSON Schema does not have is not checked", "IPv4Network", "x"),
@@ -126,6 +128,7 @@ def compare(name: str, by_schema: Any, arguments: Any) -> None:
 @pytest.mark.parametrize("name", TOOLS)
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])  # of each of 120 signatures
 @given(data=st.data())
+@pytest.mark.long
 def test_the_schema_and_the_validator_accept_the_same(name: str, data: st.DataObject) -> None:
     """What one of them accepts, the other one accepts, unless the difference has a name."""
     shown, by_schema = schema_of(TOOLS[name])

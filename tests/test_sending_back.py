@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
-from typing import Any
+from functools import partial
+from operator import is_not
+from typing import Any, TypeAlias
 
 import pytest
 from anthropic.types import MessageParam
@@ -16,7 +19,7 @@ from pydantic import TypeAdapter
 
 import fake_providers as fake
 from toolcall_pipeline import Call, Success
-from toolcall_pipeline.adapters import anthropic, openai
+from toolcall_pipeline.adapters import anthropic, bedrock, gemini, ollama, openai
 from toolcall_pipeline.adapters.replies import Calls
 
 CHAT: TypeAdapter[Any] = TypeAdapter(ChatCompletionAssistantMessageParam)
@@ -103,3 +106,227 @@ def test_it_is_what_the_clients_declare(calls: list[Call], text: str) -> None:
     said, _ = anthropic.send_back(fitted)
     MESSAGE.validate_python(said)
     assert [block["id"] for block in said["content"] if block["type"] == "tool_use"] == [call.id for call in fitted]
+
+
+# --- what came and what goes back -------------------------------------------------------------------------------------
+JSON: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+OBJECT: Any = st.dictionaries(st.text(max_size=5), JSON, max_size=3)
+FIELDS: Any = st.dictionaries(
+    st.sampled_from(("reasoning_content", "reasoning_details", "extra_content", "provider_specific_fields", "x")),
+    JSON.filter(partial(is_not, None)),
+    max_size=3,
+)
+ARGUMENTS: Any = st.lists(st.tuples(OBJECT, FIELDS), max_size=3)
+Sent: TypeAlias = "tuple[Any, Any]"  # a reply, and the message in it
+
+
+def chat(asked: Any, fields: Any) -> Sent:
+    """A chat completion with fields of a server's own, in the message and in each call."""
+    calls = [
+        {**own, "id": f"c{place}", "type": "function", "function": {"name": "f", "arguments": json.dumps(given)}}
+        for place, (given, own) in enumerate(asked)
+    ]
+    said = {**fields, "role": "assistant", "content": "I look.", **({"tool_calls": calls} if calls else {})}
+    return {"choices": [{"message": said, "finish_reason": "stop"}]}, said
+
+
+def response(asked: Any, fields: Any) -> Sent:
+    """A response with reasoning and an item of another type."""
+    calls = [
+        {**own, "type": "function_call", "id": "f", "call_id": f"c{place}", "name": "f", "arguments": json.dumps(given)}
+        for place, (given, own) in enumerate(asked)
+    ]
+    items = [{"type": "reasoning", "id": "r", "encrypted_content": "x"}, *calls, {"type": "shell_call", **fields}]
+    return {"object": "response", "status": "completed", "output": items}, items
+
+
+def blocks(asked: Any, fields: Any) -> Sent:
+    """A message of Anthropic with thoughts, and tools of the provider."""
+    calls = [
+        {**own, "type": "tool_use", "id": f"c{place}", "name": "f", "input": given}
+        for place, (given, own) in enumerate(asked)
+    ]
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+    content = [thought, {"type": "text", "text": "I look.", **fields}, *calls, {"type": "server_tool_use", "id": "s"}]
+    said = {"role": "assistant", "content": content}
+    return {**said, "type": "message", "stop_reason": "tool_use"}, said
+
+
+def parts(asked: Any, fields: Any) -> Sent:
+    """A response of Gemini with thoughts and signatures."""
+    calls = [
+        {**own, "function_call": {"id": f"c{place}", "name": "f", "args": given}, "thought_signature": "c2lnbmVk"}
+        for place, (given, own) in enumerate(asked)
+    ]
+    said = [{"text": "Hm.", "thought": True}, {"text": "", "thought_signature": "c2lnbmVk"}, *calls, {"x": 1, **fields}]
+    content = {"role": "model", "parts": said}
+    return {"candidates": [{"content": content, "finishReason": "STOP"}]}, content
+
+
+def converse(asked: Any, fields: Any) -> Sent:
+    """A reply of Bedrock with reasoning."""
+    calls = [
+        {**own, "toolUse": {"toolUseId": f"c{place}", "name": "f", "input": given}}
+        for place, (given, own) in enumerate(asked)
+    ]
+    thought = {"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "s"}}}
+    said = {"role": "assistant", "content": [thought, {"text": "I look."}, *calls, {"x": 1, **fields}]}
+    return {"output": {"message": said}, "stopReason": "tool_use"}, said
+
+
+def local(asked: Any, fields: Any) -> Sent:
+    """A reply of Ollama with thoughts."""
+    calls = [{**own, "function": {"name": "f", "arguments": given}} for given, own in asked]
+    said = {
+        **fields,
+        "role": "assistant",
+        "content": "I look.",
+        "thinking": "Hm.",
+        **({"tool_calls": calls} if calls else {}),
+    }
+    return {"message": said, "done": True}, said
+
+
+@pytest.mark.parametrize(
+    ("make", "adapter", "options"),
+    [
+        (chat, openai, {}),
+        (response, openai, {"api": "responses"}),
+        (blocks, anthropic, {}),
+        (parts, gemini, {}),
+        (converse, bedrock, {}),
+        (local, ollama, {}),
+    ],
+    ids=["chat", "responses", "anthropic", "gemini", "bedrock", "ollama"],
+)
+@given(asked=ARGUMENTS, fields=FIELDS)
+def test_what_came_goes_back(make: Any, adapter: Any, options: Any, asked: Any, fields: Any) -> None:
+    """A message whose calls are well formed goes back as it came, with all that stood in it, and is not changed."""
+    reply, came = make(asked, fields)
+    before = copy.deepcopy(reply)
+    said, calls = adapter.send_back(adapter.calls(reply), **options)
+    assert said == came
+    assert reply == before
+    assert [call.name for call in calls] == ["f"] * len(asked)
+
+
+@pytest.mark.parametrize("make", [chat, blocks], ids=["chat", "anthropic"])
+def test_a_call_that_was_taken_out(make: Any) -> None:
+    """A call that the program took out of the list is not in the message, and one that it put in stands at the end."""
+    adapter: Any = openai if make is chat else anthropic
+    reply, _ = make([({"a": 1}, {}), ({"a": 2}, {}), ({"a": 3}, {})], {})
+    calls = adapter.calls(reply)
+    del calls[1]
+    calls.append(Call("g", {}, "new"))
+    said, _ = adapter.send_back(calls)
+    asked = said["tool_calls"] if make is chat else [each for each in said["content"] if each["type"] == "tool_use"]
+    assert [each["id"] for each in asked] == ["c0", "c2", "new"]
+
+
+def test_ids_of_litellm_stay() -> None:
+    """LiteLLM hides a signature of Gemini in the id of a call, and needs it again."""
+    id_ = "call_1234__thought__c2lnbmVk+/=="
+    said, (call,) = openai.send_back(openai.calls(fake.completion((id_, "f", "{}"))))
+    assert (call.id, said["tool_calls"][0]["id"]) == (id_, id_)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"type": "text", "text": "hello"},
+        {"content": [{"type": "text", "text": "a"}]},
+        {"type": "image", "data": "aGk="},
+    ],
+    ids=["text", "result", "image"],
+)
+def test_arguments_are_no_mcp_result(arguments: Any) -> None:
+    """Arguments that look like a result of MCP are arguments."""
+    calls = Calls([Call("f", arguments, "c")])
+    assert json.loads(openai.send_back(calls)[0]["tool_calls"][0]["function"]["arguments"]) == arguments
+    assert anthropic.send_back(calls)[0]["content"][0]["input"] == arguments
+
+
+def test_a_stream_of_chat_chunks() -> None:
+    """Reasoning, signatures and fields of a server's own come in pieces, and go back whole."""
+    google = {"google": {"thought_signature": "s"}}
+    piece: Any = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": ""}}
+    deltas: list[Any] = [
+        {"role": "assistant", "reasoning_content": "Let "},
+        {"reasoning_content": "me see.", "reasoning_details": [{"text": "a"}]},
+        {"thinking_blocks": [{"type": "thinking", "thinking": "H"}]},
+        {
+            "thinking_blocks": [{"type": "thinking", "thinking": "m.", "signature": "s"}],
+            "reasoning_details": [{"text": "b"}],
+        },
+        {"tool_calls": [{**piece, "extra_content": google}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]},
+    ]
+    said, _ = openai.send_back(openai.calls([fake.delta(**delta) for delta in deltas] + [fake.delta("tool_calls")]))
+    assert said == {
+        "role": "assistant",
+        "content": "",
+        "reasoning_content": "Let me see.",
+        "reasoning_details": [{"text": "a"}, {"text": "b"}],
+        "thinking_blocks": [{"type": "thinking", "thinking": "Hm.", "signature": "s"}],
+        "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}, "extra_content": google}
+        ],
+    }
+
+
+def test_a_stream_of_anthropic() -> None:
+    """Thoughts, their signature, citations and the tools of the provider come in pieces, and go back whole."""
+    starts: list[Any] = [
+        {"type": "thinking", "thinking": "", "signature": ""},
+        {"type": "text", "text": ""},
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
+        {"type": "tool_use", "id": "c", "name": "f", "input": {}},
+    ]
+    deltas: list[tuple[int, Any]] = [
+        (0, {"type": "thinking_delta", "thinking": "Hm"}),
+        (0, {"type": "thinking_delta", "thinking": "."}),
+        (0, {"type": "signature_delta", "signature": "signed"}),
+        (1, {"type": "text_delta", "text": "I look."}),
+        (1, {"type": "citations_delta", "citation": {"cited_text": "x"}}),
+        (2, {"type": "input_json_delta", "partial_json": '{"query": "x"}'}),
+        (3, {"type": "input_json_delta", "partial_json": '{"a": 1}'}),
+    ]
+    events: list[Any] = [
+        {"type": "content_block_start", "index": place, "content_block": each} for place, each in enumerate(starts)
+    ]
+    events += [{"type": "content_block_delta", "index": place, "delta": each} for place, each in deltas]
+    events.append({"type": "message_delta", "delta": {"stop_reason": "tool_use"}})
+    said, (call,) = anthropic.send_back(anthropic.calls(events))
+    assert said["content"] == [
+        {"type": "thinking", "thinking": "Hm.", "signature": "signed"},
+        {"type": "text", "text": "I look.", "citations": [{"cited_text": "x"}]},
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "x"}},
+        {"type": "tool_use", "id": "c", "name": "f", "input": {"a": 1}},
+    ]
+    assert call.arguments == '{"a": 1}'
+    MESSAGE.validate_python(said)
+
+
+def test_a_stream_of_bedrock() -> None:
+    """Reasoning with its signature and citations come in pieces, and go back whole."""
+    deltas: list[tuple[int, Any]] = [
+        (0, {"reasoningContent": {"text": "Hm"}}),
+        (0, {"reasoningContent": {"text": "."}}),
+        (0, {"reasoningContent": {"signature": "s"}}),
+        (1, {"text": "Cited."}),
+        (1, {"citation": {"title": "t"}}),
+        (2, {"text": "I "}),
+        (2, {"text": "look."}),
+    ]
+    events = [{"contentBlockDelta": {"delta": delta, "contentBlockIndex": place}} for place, delta in deltas]
+    found = bedrock.calls([*events, {"messageStop": {"stopReason": "end_turn"}}])
+    assert found.text == "Cited.I look."
+    assert bedrock.send_back(found)[0]["content"] == [
+        {"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "s"}}},
+        {"citationsContent": {"content": [{"text": "Cited."}], "citations": [{"title": "t"}]}},
+        {"text": "I look."},
+    ]

@@ -221,3 +221,84 @@ def teardown_module() -> None:
     """Print what became of the cases of a long run."""
     if IS_LONG:
         print(f"\ncases {TALLY.total():,}: {dict(TALLY)}, wrong 0 unless a test above failed")  # noqa: T201
+
+
+PIECES = [
+    *("a", "b.py", "src/a", "red", "New York", "ann@x.org", "--all", "-v", "#12", "x=1", "2024-01-01", "10.0.0.1"),
+    *(
+        "C:\\a",
+        "https://a.b",
+        "Taylor Swift",
+        "'q'",
+        '"q"',
+        "none",
+        "N/A",
+        "unknown",
+        "tbd",
+        "all",
+        "3",
+        "1.5",
+        "",
+        "-",
+    ),
+    *("rm", "e", "not set", "und", "\u00e9", "[a]", "(a)", "*", "*.py", "a+b"),
+]
+BETWEEN = [
+    *(
+        " ",
+        "  ",
+        ", ",
+        ",",
+        ";",
+        " | ",
+        "|",
+        "\n",
+        "\\n",
+        "\t",
+        " and ",
+        " or ",
+        " & ",
+        " + ",
+        " / ",
+        "/",
+        " -> ",
+        "->",
+    ),
+    *(
+        " => ",
+        " \u2192 ",
+        " \u2022 ",
+        " \u00b7 ",
+        "\u3001",
+        " then ",
+        " vs ",
+        " plus ",
+        " > ",
+        "...",
+        "\u2026",
+        " - ",
+        "-",
+    ),
+]
+LIST_OF_TEXTS = close_around({"type": "array", "items": {"type": "string"}}, optional=False)
+PLURALS: dict[str, dict[str, Any]] = {
+    "file": {"type": "string"},
+    "page": {"type": "integer"},
+    "tags": {"type": "array", "items": {"type": "string"}},
+}
+
+
+def test_no_text_of_several_or_of_none_is_one_item() -> None:
+    """Over 30,000 texts of two pieces, and plurals with each piece, are read as one item only if nothing else fits."""
+    calls = 0
+    for first, between, second in itertools.product(PIECES, BETWEEN, PIECES):
+        judge(LIST_OF_TEXTS, json.dumps({"x": f"{first}{between}{second}"}), mapping=False)
+        calls += 1
+    for name, form in PLURALS.items():
+        schema = {**close_around(form, optional=False), "properties": {name: form}, "required": [name]}
+        other = name[:-1] if name.endswith("s") else f"{name}s"
+        values = [*PIECES, 3, 1.5, True, None, ["a"], ["a", "b"], {"a": 1}, *map(" ".join, itertools.pairwise(PIECES))]
+        for value in values:
+            judge(schema, json.dumps({other: value}), mapping=False)
+            calls += 1
+    assert calls > 20_000

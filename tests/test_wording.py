@@ -11,7 +11,6 @@ import attrs
 import pytest
 from click.testing import CliRunner
 from returns.result import Failure, Success
-from toolcall_pipeline.mcp.policy import Policy
 
 from cli_desk import open_desk
 from support import Exported
@@ -35,6 +34,7 @@ from toolcall_pipeline.cli.proxy_command import make_pipeline
 from toolcall_pipeline.dialogue import run_turn
 from toolcall_pipeline.hosts.host import Host, HostTool
 from toolcall_pipeline.mcp.policy_file import read_policy
+from toolcall_pipeline.mcp.relay_policy import RelayPolicy
 from toolcall_pipeline.mcp.result_blocks import make_error_result, make_result
 from toolcall_pipeline.messages import Conversation, Profile
 from toolcall_pipeline.middlewares import Execute, Resolve, Trace, Validate, standard
@@ -267,7 +267,7 @@ async def test_the_policy_of_a_proxy(tmp_path: Path) -> None:
     assert policy.wording == Wording("llmproc", "terse", {"validation": "MINE {tool}"}, 3)
     call = Call("repeat", WRONG)
     assert render(await make_pipeline(registry(), policy)(call), call=call) == TOLD
-    assert Policy().wording is None
+    assert RelayPolicy().wording is None
     for mistake, line in (('profile = "loud"', 1), ('attempts = 2\nverbosity = "loud"', 2), ("listed = -1", 1)):
         file.write_text(mistake)
         with pytest.raises(SetupError, match=f"policy.toml:{line}: `"):

@@ -16,6 +16,7 @@ Object: TypeAlias = dict[str, Any]
 Interpretations: TypeAlias = Iterator[tuple[str, Any]]
 
 NOTHING = (None, "", "null")
+NO_ITEMS = frozenset(("none", "n/a", "na", "nil", "unknown", "undefined", "nothing", "empty"))  # no item of an array
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 _ADDRESS = re.compile(r"[^@,;\s]+@[^@,;\s]+")
 _MARKUP = re.compile(r"\s*<(\w[\w-]*)[^<>]*>.*</\1>\s*", re.DOTALL)
@@ -69,6 +70,8 @@ def interpret_as_array(value: Any, items: Schema) -> Interpretations:
             return
         if len(parts) > 1:
             yield "items_in_one_text", parts
+        if value.strip().lower() in NO_ITEMS:
+            return
         if len(parts) == 1 or not all(map(_ADDRESS.fullmatch, parts)):
             yield "single_item", [value]
     elif isinstance(value, dict):

@@ -12,36 +12,52 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+import attrs
+
 from ..call import Call, Outcome, set_caller
 from ..messages import Wording
 from ..messages.parts import Image, Part, find_media, join_parts
 from ..messages.values import NOTHING
 from ..provider_names import ANTHROPIC
 from ..tools.view import ToolView
+from . import providers
 from .common import (
     CUT_OFF,
     PartialCall,
     build_definitions,
     check_pairs,
+    dict_or_empty,
     get_field,
     int_or_none,
-    join_texts,
+    is_dict,
     list_items,
     read_events,
     read_wire,
     says_error,
     text_or_empty,
     to_parts,
+    to_plain,
     with_sent_names,
     with_wire,
 )
-from .replies import Calls, Reading, find_nothing, read_error, refuse_no_reply, refuse_other_providers
-from .sending_back import fit_arguments, fit_calls, new_id
+from .definable import fit_anthropic
+from .replies import (
+    Calls,
+    OwnMessage,
+    Reading,
+    Unhandled,
+    find_nothing,
+    read_error,
+    refusal_of,
+    refuse_no_reply,
+)
+from .sending_back import fit_arguments, fit_calls, fit_parts, new_id, own_message
 
 Definition: TypeAlias = Any  # a dict, described at `tools`
 Block: TypeAlias = Any  # a dict, described at `result`
 Message: TypeAlias = Any  # a dict, described at `message`
 
+_FORM = "anthropic"
 _ECHOED = ("caller", "toolset_name")  # of a block that asks; its answer wants the toolset alone
 _CUT_OFF_REASONS = ("max_tokens", "model_context_window_exceeded")  # of `stop_reason`
 
@@ -53,9 +69,16 @@ def tools(registry: ToolView) -> list[Definition]:
         registry: The tools. A name that the provider would refuse is sent in a form that it accepts.
 
     Returns:
-        ``{"name", "description", "input_schema"}`` for each of them.
+        ``{"name", "description", "input_schema"}`` for each of them. A property whose name the provider would refuse,
+        such as ``filter[id]``, is sent under another one; `calls` changes it back.
+
+    Raises:
+        SetupError: The schema of a tool has a union at the top, which the provider refuses.
     """
-    return build_definitions(registry, ANTHROPIC, "input_schema")
+    definitions = build_definitions(registry, ANTHROPIC, "input_schema")
+    for each in definitions:
+        each["input_schema"] = fit_anthropic(each["name"], each["input_schema"])
+    return definitions
 
 
 def calls(
@@ -93,15 +116,15 @@ def calls(
         SetupError: ``reply`` has to be awaited first, is one of another provider, or is none, such as None or the
             response of an HTTP client. An exception of the stream itself passes.
     """
-    return set_caller(_read(reply).to_calls(registry, ANTHROPIC, text=text), principal, deps, conversation)
+    return set_caller(_read(reply).to_calls(registry, providers.ANTHROPIC, text=text), principal, deps, conversation)
 
 
 def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
     The provider refuses an input that is not an object, a call without an id, two calls of one id and a name that it
-    does not take. For a stream this is the message that the stream does not bring. Blocks other than text and calls,
-    such as thinking, is left out: where the provider wants that back, send its own message.
+    does not take. All other blocks, such as thinking with its signature, stay as they
+    came. For a stream this is the message that the stream does not bring.
 
     Args:
         calls: The result of `calls`.
@@ -111,10 +134,19 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
         The message and the calls. An input that is not an object stands in one, under ``invalid_json``.
     """
     fitted, names = fit_calls(calls, registry, ANTHROPIC, new_id)
-    content: list[dict[str, Any]] = [{"type": "text", "text": fitted.text}] if fitted.text.strip() else []
-    for call, name in zip(fitted, names, strict=True):
+
+    def make(place: int, block: Any) -> dict[str, Any]:
+        call = fitted[place]
         echoed = {key: call.wire[key] for key in _ECHOED if key in call.wire}
-        content.append({"type": "tool_use", "id": call.id, "name": name, "input": fit_arguments(call), **echoed})
+        asked = {"type": "tool_use", "id": call.id, "name": names[place], "input": fit_arguments(call)}
+        return {**block, **asked, **echoed}
+
+    came = own_message(calls, _FORM)
+    if came is not None:
+        blocks = fit_parts(came, calls, _identify, make)
+    else:
+        blocks = [{"type": "text", "text": calls.text}, *(make(place, {}) for place in range(len(fitted)))]
+    content = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
     return {"role": "assistant", "content": content or [{"type": "text", "text": NOTHING}]}, fitted
 
 
@@ -182,65 +214,160 @@ def _finish_reason(reply: object) -> str | None:
     return CUT_OFF if reason in _CUT_OFF_REASONS else reason or None
 
 
-def _read(reply: object) -> Reading:
+def _identify(block: object) -> tuple[object, object] | None:
+    return (get_field(block, "id"), get_field(block, "input")) if get_field(block, "type") == "tool_use" else None
+
+
+def _read(given: object) -> Reading:
+    reply = to_plain(given)
     if isinstance(reply, str):
         return Reading([], reply)
     content = get_field(reply, "content")
     if content is not None and get_field(reply, "type") == "message":  # what the client returns
-        return _read_content(content, _finish_reason(reply))
+        return _read_content(content, reply)
     events = list(read_events(reply)) if content is None else []
-    refuse_other_providers(reply, events, "Anthropic")
-    refuse_no_reply(reply, "Anthropic")
+    providers.ANTHROPIC.refuse_others(reply, events)
+    refuse_no_reply(reply, providers.ANTHROPIC)
     if (error := read_error(reply)) is not None:
         return Reading([], error=error)
     if content is not None:
-        return _read_content(content, _finish_reason(reply))
-    if (nothing := find_nothing(reply, events, "Anthropic")) is not None:
+        return _read_content(content, reply)
+    if (nothing := find_nothing(reply, events, providers.ANTHROPIC)) is not None:
         return Reading([], error=nothing)
     if any(get_field(event, "type") == "tool_use" for event in events):  # the content of a message
         return _read_content(events, None)
     return _read_stream(events)
 
 
-def _read_content(content: object, finish_reason: str | None) -> Reading:
-    found = [
-        with_wire(
-            Call(
-                text_or_empty(get_field(block, "name")),
-                get_field(block, "input"),
-                text_or_empty(get_field(block, "id")),
-                finish_reason=finish_reason,
-            ),
-            read_wire(block, *_ECHOED),
-        )
-        for block in list_items(content)
-        if get_field(block, "type") == "tool_use"
-    ]
-    return Reading(found, join_texts(content, "text"))
+def _read_content(content: object, reply: object) -> Reading:
+    reason = _finish_reason(reply)
+    blocks = list(list_items(content))
+    found: list[Call] = []
+    said: list[str] = []
+    for block in blocks:
+        kind = get_field(block, "type")
+        if kind == "tool_use":
+            found.append(_read_call(block, reason))
+        elif kind == "text":
+            said.append(text_or_empty(get_field(block, "text")))
+    text = content if isinstance(content, str) else "".join(said)
+    reading = Reading(found, text, finish_reason=reason, id=text_or_empty(get_field(reply, "id")))
+    return _add_blocks(reading, blocks, reply)
+
+
+def _read_call(block: object, finish_reason: str | None) -> Call:
+    name, id_ = text_or_empty(get_field(block, "name")), text_or_empty(get_field(block, "id"))
+    call = Call(name, get_field(block, "input"), id_, finish_reason=finish_reason)
+    return with_wire(call, read_wire(block, *_ECHOED))
+
+
+def _add_blocks(reading: Reading, blocks: list[Any], stop: object) -> Reading:
+    """Add the blocks of the message, and what they say beside text and calls."""
+    is_plain = bool(blocks)
+    for block in blocks:
+        is_plain = is_plain and is_dict(block) and type(block.get("type")) is str
+    if is_plain:
+        reading.message = OwnMessage(_FORM, blocks)
+    if reading.finish_reason == "refusal":
+        words = text_or_empty(get_field(get_field(stop, "stop_details"), "explanation"))
+        reading.refusal = refusal_of(words or reading.text)
+    kinds = [text_or_empty(get_field(block, "type")) for block in blocks if type(block) is not str]
+    if _KNOWN.issuperset(kinds) and reading.finish_reason != "pause_turn":
+        return reading
+    answered = {get_field(block, "tool_use_id") for block in blocks}
+    for block, kind in zip(blocks, kinds, strict=True):
+        if kind in _OF_SERVERS:  # between calls of the client the provider goes on with its own in the next turn
+            if get_field(block, "id") not in answered and reading.finish_reason != "tool_use":
+                reading.unhandled.append(Unhandled(kind, block))
+        elif kind not in _KNOWN and not kind.endswith("_tool_result"):
+            reading.unhandled.append(Unhandled(kind or "unknown", block))
+    if reading.finish_reason == "pause_turn":
+        reading.unhandled.append(Unhandled("pause_turn", blocks))
+    return reading
+
+
+_KNOWN = frozenset(("text", "tool_use", "thinking", "redacted_thinking", "compaction"))
+_OF_SERVERS = frozenset(("server_tool_use", "mcp_tool_use"))
+
+
+@attrs.define
+class _Stream:
+    """The message of a stream, as far as it came."""
+
+    blocks: list[dict[str, Any]] = attrs.field(factory=list[dict[str, Any]])
+    calls: list[PartialCall] = attrs.field(factory=list[PartialCall])
+    latest: dict[int | None, tuple[dict[str, Any], PartialCall | None]] = attrs.field(
+        factory=dict[Any, Any]
+    )  # by index
+    reason: str | None = None
+    stopped: object = None
+    id: str = ""
+
+    def add(self, event: object) -> None:
+        """Add an event; one of another kind says nothing."""
+        kind, index = get_field(event, "type"), int_or_none(get_field(event, "index"))
+        if kind == "content_block_start":
+            self._begin(index, get_field(event, "content_block"))
+        elif kind == "content_block_delta":
+            if index not in self.latest:  # its start is missing
+                self._begin(index, {"type": "text"})
+            block, call = self.latest[index]
+            delta = get_field(event, "delta")
+            _add_delta(block, delta)
+            if call is not None:
+                call.pieces.append(text_or_empty(get_field(delta, "partial_json")))
+        elif kind == "content_block_stop":
+            _, call = self.latest.get(index, (None, None))
+            if call is not None:
+                call.done = True
+        elif kind == "message_delta":
+            delta = get_field(event, "delta")
+            self.reason = _finish_reason(delta) or self.reason
+            self.stopped = get_field(delta, "stop_details") or self.stopped
+        elif kind == "message_start":
+            self.id = text_or_empty(get_field(get_field(event, "message"), "id"))
+
+    def _begin(self, index: int | None, started: object) -> None:
+        block = {"type": get_field(started, "type"), "text": get_field(started, "text"), **dict_or_empty(started)}
+        call = _begin_call(started)
+        self.blocks.append(block)
+        self.latest[index] = self.latest[None] = (block, call)
+        if call is not None:
+            self.calls.append(call)
 
 
 def _read_stream(events: list[object]) -> Reading:
-    calls: list[PartialCall] = []
-    blocks: dict[int | None, PartialCall | None] = {}  # by index; None for a block of another type
-    said: list[str] = []
-    reason: str | None = None
+    stream = _Stream()
     for event in events:
-        kind, index = get_field(event, "type"), int_or_none(get_field(event, "index"))
-        if kind == "content_block_start":
-            call = blocks[index] = blocks[None] = _begin_call(get_field(event, "content_block"))
-            if call is not None:
-                calls.append(call)
-        elif (call := blocks.get(index)) is not None and kind == "content_block_delta":
-            call.pieces.append(text_or_empty(get_field(get_field(event, "delta"), "partial_json")))
-        elif call is not None and kind == "content_block_stop":
-            call.done = True
-        elif kind == "message_delta":
-            reason = _finish_reason(get_field(event, "delta")) or reason
-        elif kind == "content_block_delta":
-            said.append(text_or_empty(get_field(get_field(event, "delta"), "text")))
+        stream.add(event)
+    reason = stream.reason
     error = next((each for event in events if (each := read_error(event)) is not None), None)
-    found = [_drop_empty_input(call).to_call(reason, ended=reason is not None) for call in calls]
-    return Reading(found, "".join(said), error)
+    found = [_drop_empty_input(call).to_call(reason, ended=reason is not None) for call in stream.calls]
+    asked = iter(found)
+    for block in stream.blocks:
+        pieces = block.pop("partial_json", "")
+        if block["text"] is None:
+            del block["text"]
+        if block["type"] == "tool_use":
+            block["input"] = next(asked).arguments
+        elif pieces:  # the input of a tool that the provider runs
+            block["input"] = fit_arguments(Call("", pieces))
+    said = "".join(text_or_empty(block.get("text")) for block in stream.blocks if block["type"] == "text")
+    return _add_blocks(
+        Reading(found, said, error, reason, id=stream.id), stream.blocks, {"stop_details": stream.stopped}
+    )
+
+
+def _add_delta(block: dict[str, Any], delta: object) -> None:
+    """Add a piece to a block: texts grow, a citation is one more, anything else is replaced."""
+    given = dict_or_empty(delta) or {"text": get_field(delta, "text")}
+    for key, value in given.items():
+        if key == "citation":
+            block["citations"] = [*(block.get("citations") or ()), value]
+        elif key != "type" and type(value) is str and key != "signature":
+            block[key] = text_or_empty(block.get(key)) + value
+        elif key != "type" and value is not None:
+            block[key] = value
 
 
 def _begin_call(block: object) -> PartialCall | None:

@@ -18,27 +18,33 @@ from ..messages.parts import Image, Part, find_media, join_parts
 from ..messages.values import NOTHING
 from ..provider_names import BEDROCK
 from ..tools.view import ToolView
+from . import providers
 from .common import (
     CUT_OFF,
     PartialCall,
     build_definitions,
     check_pairs,
+    dict_or_empty,
     get_field,
     int_or_none,
+    is_dict,
     is_stream,
     list_items,
     says_error,
     text_or_empty,
     to_parts,
+    to_plain,
     with_sent_names,
 )
-from .replies import BEDROCK_ERRORS, Calls, Reading, ReplyError, read_chunks, read_error
-from .sending_back import fit_arguments, fit_calls, new_id
+from .providers import BEDROCK_ERRORS
+from .replies import Calls, OwnMessage, Reading, ReplyError, Unhandled, read_chunks, read_error, refusal_of
+from .sending_back import fit_arguments, fit_calls, fit_parts, new_id, own_message
 
 Definition: TypeAlias = Any  # a dict, described at `tools`
 Block: TypeAlias = Any  # a dict, described at `result`
 Message: TypeAlias = Any  # a dict, described at `message`
 
+_FORM = "bedrock"
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9 ()\[\]-]+")  # of documents
 
 
@@ -92,14 +98,14 @@ def calls(
         SetupError: ``reply`` has to be awaited first, is one of another provider, or is none, such as None or the
             response of an HTTP client. An exception of the stream itself passes.
     """
-    return set_caller(_read(reply).to_calls(registry, BEDROCK, text=text), principal, deps, conversation)
+    return set_caller(_read(reply).to_calls(registry, providers.BEDROCK, text=text), principal, deps, conversation)
 
 
 def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
-    For a stream this is the message that the stream does not bring. Parts other than text and calls, such as reasoning,
-    are left out: where the model wants that back, send its own message.
+    For a stream this is the message that the stream does not bring. All other blocks, such as reasoning with its
+    signature, stay as they came.
 
     Args:
         calls: The result of `calls`.
@@ -109,9 +115,17 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
         The message and the calls. An input that is not an object stands in one, under ``invalid_json``.
     """
     fitted, names = fit_calls(calls, registry, BEDROCK, new_id)
-    content: list[dict[str, Any]] = [{"text": fitted.text}] if fitted.text.strip() else []
-    for call, name in zip(fitted, names, strict=True):
-        content.append({"toolUse": {"toolUseId": call.id, "name": name, "input": fit_arguments(call)}})
+
+    def make(place: int, block: Any) -> dict[str, Any]:
+        asked = {"toolUseId": fitted[place].id, "name": names[place], "input": fit_arguments(fitted[place])}
+        return {**block, "toolUse": {**block.get("toolUse", {}), **asked}}
+
+    came = own_message(calls, _FORM)
+    if came is not None:
+        blocks = fit_parts(came, calls, _identify, make)
+    else:
+        blocks = [{"text": calls.text}, *(make(place, {}) for place in range(len(fitted)))]
+    content = [block for block in blocks if text_or_empty(block.get("text", "-")).strip()]
     return {"role": "assistant", "content": content or [{"text": NOTHING}]}, fitted
 
 
@@ -171,18 +185,28 @@ def _to_block(part: Part, place: int) -> dict[str, Any]:
     return {"document": {"format": "pdf", "name": name or f"file {place}", "source": {"bytes": media.data}}}
 
 
-def _read(reply: object) -> Reading:
+def _identify(block: object) -> tuple[object, object] | None:
+    use = get_field(block, "toolUse")
+    is_ours = use is not None and get_field(use, "type") != "server_tool_use"
+    return (get_field(use, "toolUseId"), get_field(use, "input")) if is_ours else None
+
+
+def _read(given: object) -> Reading:
+    reply = to_plain(given)
     if isinstance(reply, str):
         return Reading([], reply)
+    id_ = text_or_empty(get_field(get_field(reply, "ResponseMetadata"), "RequestId"))
     if is_stream(stream := get_field(reply, "stream")):  # in a request of another provider it is a flag
         reply = stream
-    chunks, nothing = read_chunks(reply, "Bedrock")
+    chunks, nothing = read_chunks(reply, providers.BEDROCK)
     if nothing is not None:
         return Reading([], error=nothing)
     if any(get_field(chunk, "toolUse") is not None for chunk in chunks):  # the content of a message
         return _read_message({"role": "assistant", "content": chunks})
     whole = next((chunk for chunk in chunks if _find_message(chunk) is not None), None)
-    return read_events_of_stream(chunks) if whole is None else _read_message(whole)
+    reading = read_events_of_stream(chunks) if whole is None else _read_message(whole)
+    reading.id = id_
+    return reading
 
 
 def _find_message(reply: object) -> object:
@@ -195,14 +219,47 @@ def _find_message(reply: object) -> object:
 def _read_message(reply: object) -> Reading:
     content = list(list_items(get_field(_find_message(reply), "content")))
     reason, error = read_reason(reply)
-    found: list[Call] = []
-    for block in content:
-        use = get_field(block, "toolUse")
-        if use is not None and get_field(use, "type") != "server_tool_use":
-            name, id_ = text_or_empty(get_field(use, "name")), text_or_empty(get_field(use, "toolUseId"))
-            found.append(Call(name, get_field(use, "input"), id_, finish_reason=reason))
-    said = "".join(text_or_empty(get_field(block, "text")) for block in content)
-    return Reading(found, said, read_error(reply) or error)
+    found = [
+        Call(
+            text_or_empty(get_field(get_field(block, "toolUse"), "name")),
+            asked[1],
+            text_or_empty(asked[0]),
+            finish_reason=reason,
+        )
+        for block in content
+        if (asked := _identify(block)) is not None
+    ]
+    return _add_blocks(Reading(found, error=read_error(reply) or error, finish_reason=reason), content)
+
+
+def _add_blocks(reading: Reading, blocks: list[Any]) -> Reading:
+    """Add the blocks of the message, and what they say beside calls."""
+    texts = [_read_text(block) for block in blocks]
+    reading.text = "".join(texts)
+    if blocks and all(is_dict(block) for block in blocks):
+        reading.message = OwnMessage(_FORM, blocks)
+    if reading.finish_reason == "refusal":
+        reading.refusal = refusal_of(reading.text)
+    answered = {get_field(get_field(block, "toolResult"), "toolUseId") for block in blocks}
+    for block in blocks:
+        given = dict_or_empty(block)
+        kind = next((key for key, value in given.items() if key not in _KNOWN and value is not None), None)
+        if kind is not None:
+            reading.unhandled.append(Unhandled(kind, block, waits=kind not in _PRODUCTS))
+        use = given.get("toolUse")
+        if use is not None and _identify(block) is None and get_field(use, "toolUseId") not in answered:
+            reading.unhandled.append(Unhandled("server_tool_use", block, waits=reading.finish_reason != "tool_use"))
+    return reading
+
+
+_KNOWN = frozenset(("text", "toolUse", "toolResult", "reasoningContent", "citationsContent", "cachePoint"))
+_PRODUCTS = frozenset(("image", "document", "video", "audio"))
+
+
+def _read_text(block: object) -> str:
+    """The text of a block, also where it stands in citations."""
+    cited = list_items(get_field(get_field(block, "citationsContent"), "content"))
+    return text_or_empty(get_field(block, "text")) + "".join(text_or_empty(get_field(each, "text")) for each in cited)
 
 
 _CUT_OFF_REASONS = ("max_tokens", "model_context_window_exceeded")  # of `stopReason`
@@ -221,12 +278,11 @@ def read_reason(stop: object) -> tuple[str | None, ReplyError | None]:
 
 
 def read_events_of_stream(events: list[object]) -> Reading:
-    """The calls of the events, their text, and what went wrong."""
-    calls: list[PartialCall] = []
-    blocks: dict[int | None, PartialCall | None] = {}  # by index; None for a block of another type
-    said: list[str] = []
-    reason: str | None = None
-    error: ReplyError | None = None
+    """The calls of the events, and all else that they say."""
+    calls: dict[int, PartialCall] = {}  # by the place of their block
+    blocks: list[dict[str, Any]] = []
+    places: dict[int | None, int] = {}  # of the last block, by index
+    reading = Reading([])
     for event in events:
         started, delta = get_field(event, "contentBlockStart"), get_field(event, "contentBlockDelta")
         stopped, ended = get_field(event, "contentBlockStop"), get_field(event, "messageStop")
@@ -234,24 +290,61 @@ def read_events_of_stream(events: list[object]) -> Reading:
             (int_or_none(get_field(each, "contentBlockIndex")) for each in (started, delta, stopped) if each), None
         )
         if started is not None:
-            use = get_field(get_field(started, "start"), "toolUse")
-            call = blocks[index] = _begin_call(use)
+            places[index] = len(blocks)
+            start = get_field(started, "start")
+            blocks.append({**dict_or_empty(start)})
+            call = _begin_call(get_field(start, "toolUse"))
             if call is not None:
-                calls.append(call)
+                calls[places[index]] = call
         elif delta is not None:
+            place = places.setdefault(index, len(blocks))
+            if place == len(blocks):  # most blocks have no start
+                blocks.append({})
             piece = get_field(delta, "delta")
-            call = blocks.get(index)
-            if call is not None:
+            if (call := calls.get(place)) is not None:
                 call.pieces.append(text_or_empty(get_field(get_field(piece, "toolUse"), "input")))
-            said.append(text_or_empty(get_field(piece, "text")))
-        elif stopped is not None and (call := blocks.get(index)) is not None:
+            else:
+                _add_delta(blocks[place], piece)
+        elif stopped is not None and (call := calls.get(places.get(index, -1))) is not None:
             call.done = True
         elif ended is not None:
-            reason, stop_error = read_reason(ended)
-            error = error or stop_error
-        error = error or read_error(event) or _read_exception(event)
-    found = [call.to_call(reason, ended=reason is not None) for call in calls]
-    return Reading(found, "".join(said), error)
+            reading.finish_reason, stop_error = read_reason(ended)
+            reading.error = reading.error or stop_error
+        reading.error = reading.error or read_error(event) or _read_exception(event)
+    reason = reading.finish_reason
+    for place, call in calls.items():
+        made = call.to_call(reason, ended=reason is not None)
+        blocks[place] = {"toolUse": {**blocks[place].get("toolUse", {}), "input": made.arguments}}
+        reading.calls.append(made)
+    return _add_blocks(reading, [_join(block) for block in blocks])
+
+
+def _add_delta(block: dict[str, Any], delta: object) -> None:
+    """Add a piece to a block that is not a call: texts grow, a citation is one more, anything else is replaced."""
+    given = dict_or_empty(delta) or {"text": get_field(delta, "text")}
+    for key, value in given.items():
+        if key == "citation":
+            block.setdefault("citations", []).append(value)
+        elif is_dict(value):
+            inner = block[key] = {**block.get(key, {})}
+            _add_delta(inner, value)
+        elif type(value) in (str, bytes) and type(block.get(key)) is type(value):
+            block[key] += value
+        elif value is not None:
+            block[key] = value
+
+
+def _join(block: dict[str, Any]) -> dict[str, Any]:
+    """A block of pieces as a whole message has it."""
+    if "citations" in block:
+        return {"citationsContent": {"content": [{"text": block.get("text", "")}], "citations": block["citations"]}}
+    thought = block.get("reasoningContent")
+    if thought is not None and "text" in thought:
+        return {"reasoningContent": {"reasoningText": thought}}
+    use = block.get("toolUse")
+    if use is not None and _identify(block) is None and isinstance(use.get("input"), str):  # a tool of the provider
+        return {"toolUse": {**use, "input": fit_arguments(Call("", use["input"]))}}
+    return block
 
 
 def _begin_call(use: object) -> PartialCall | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import attrs
 from returns.result import Failure, Success
+from typing_extensions import TypeIs
 
 from ..call import Call, Outcome
 from ..call_state import WIRE
@@ -16,19 +17,20 @@ from ..messages import Wording, render
 from ..messages.parts import Part
 from ..messages.rendering import render_data
 from ..messages.result_parts import find_parts, read_mcp
-from ..messages.values import NOTHING
+from ..messages.values import NOTHING, SCALARS
 from ..options import check_type
-from ..provider_names import OfferedName, make_provider_name
+from ..provider_names import OfferedName, accepts_all, make_provider_name
 from ..tools.view import ToolView
 
+_DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
 CUT_OFF = "length"  # the finish reason that Validate refuses
 _AWAITED = (Awaitable, AsyncIterable)
 
 
-def get_field(thing: object, name: str) -> Any:
+def get_field(thing: Any, name: str) -> Any:
     """A key of a mapping or an attribute of an object; None if there is none."""
-    if type(thing) is dict:  # most replies; `Mapping` takes longer to ask than all the rest
-        return cast("dict[str, Any]", thing).get(name)
+    if type(thing) is _DICT:  # most replies; `Mapping` takes longer to ask than all the rest
+        return thing.get(name)
     return cast("Mapping[str, Any]", thing).get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
 
@@ -42,13 +44,18 @@ def find_field(thing: object, *names: str) -> Any:
 
 def read_wire(thing: object, *names: str) -> dict[str, Any]:
     """The fields that a provider wants back with the answer of a call, as plain data; those that there are."""
-    found = {name: _to_plain(get_field(thing, name)) for name in names}
+    found = {name: get_field(thing, name) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _to_plain(value: Any) -> Any:
-    dump = getattr(value, "model_dump", None)
-    return value if dump is None else dump(exclude_none=True)
+def to_plain(reply: Any) -> Any:
+    """A reply, or an event of a stream, as plain data if it is an object of an SDK; anything else as it is.
+
+    Each adapter does this once, first of all: what it reads then is what it can send back. Fields without a value are
+    left out, and so is all of the reply so far, which helpers of SDKs add to each event.
+    """
+    dump = None if is_dict(reply) else getattr(reply, "model_dump", None)
+    return reply if dump is None else dump(by_alias=True, exclude_none=True, exclude={"snapshot"}, warnings=False)
 
 
 def with_wire(call: Call, wire: Mapping[str, Any]) -> Call:
@@ -56,16 +63,26 @@ def with_wire(call: Call, wire: Mapping[str, Any]) -> Call:
     return call.with_state(WIRE, wire) if wire else call
 
 
-def list_items(thing: object) -> Iterable[Any]:
+def list_items(thing: object) -> Sequence[Any]:
     """The items of a list; none for None; anything else, where a list should be, is the only item."""
     if isinstance(thing, (list, tuple)):
-        return cast("Iterable[Any]", thing)
+        return cast("Sequence[Any]", thing)
     return () if thing is None else (thing,)
 
 
 def text_or_empty(value: object) -> str:
     """A text as it is, and "" for anything else."""
     return value if isinstance(value, str) else ""
+
+
+def is_dict(value: object) -> TypeIs[dict[str, Any]]:
+    """Whether it is plain data with names, as JSON has it."""
+    return type(value) is dict
+
+
+def dict_or_empty(value: object) -> dict[str, Any]:
+    """A dict as it is, and an empty one for anything else."""
+    return value if is_dict(value) else {}
 
 
 def join_texts(content: object, kind: str) -> str:
@@ -83,14 +100,14 @@ def int_or_none(value: object) -> int | None:
 
 
 def read_events(reply: object) -> Iterable[Any]:
-    """The events of a stream; none for anything else.
+    """The events of a stream as plain data, see `to_plain`; none for anything else.
 
     Raises:
         SetupError: ``reply`` has to be awaited first.
     """
     if isinstance(reply, _AWAITED):
         raise SetupError("await the reply first, and collect an async stream: [event async for event in stream]")
-    return cast("Iterable[Any]", reply) if is_stream(reply) else ()
+    return map(to_plain, cast("Iterable[Any]", reply)) if is_stream(reply) else ()
 
 
 def is_stream(thing: object) -> bool:
@@ -111,6 +128,7 @@ class PartialCall:
     has_head: bool = False  # a name came together with arguments, if only with ""
     named_again: bool = False  # the last piece had a name, though arguments had come before
     wire: dict[str, Any] = attrs.field(factory=dict[str, Any])  # see `Call.wire`
+    extra: dict[str, Any] = attrs.field(factory=dict[str, Any])  # further fields that came with the call
 
     @property
     def has_arguments(self) -> bool:
@@ -158,7 +176,7 @@ def restore_names(calls: list[Call], registry: ToolView | None, longest: int | N
     name tools as the provider was sent them.
 
     Args:
-        calls: Calls as a provider sent them.
+        calls: Calls as a provider sent them, which nobody else has yet: their names are replaced in place.
         registry: The registry whose definitions the provider was sent. None: the calls stay as they are.
         longest: Characters of a name at the provider. Default None: not known, and no name is marked.
     """
@@ -171,7 +189,8 @@ def _restore_name(call: Call, registry: ToolView, longest: int | None) -> Call:
         return call
     tool = registry.find_by_provider_name(call.name)
     name = call.name if tool is None else tool.name
-    return attrs.evolve(call, name=name if longest is None else OfferedName(name, longest))
+    cast("Any", call).name = name if longest is None else OfferedName(name, longest)
+    return call
 
 
 def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
@@ -181,13 +200,15 @@ def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
         outcome: Any outcome.
         longest: Characters of a name at the provider.
     """
-    match outcome:
-        case Failure(UnknownTool() as unknown):
-            suggestions, available = _as_sent(unknown.suggestions, longest), _as_sent(unknown.available, longest)
-            if (suggestions, available) == (unknown.suggestions, unknown.available):
+    if type(outcome) is not Failure:
+        return outcome
+    match outcome.failure():
+        case UnknownTool(_, suggestions, available) as unknown:
+            if accepts_all(suggestions, longest) and accepts_all(available, longest):  # as with most
                 return outcome
+            suggestions, available = _as_sent(suggestions, longest), _as_sent(available, longest)
             return Failure(attrs.evolve(unknown, suggestions=suggestions, available=available))
-        case Failure(OutcomeUnknown(_, str(verify_with)) as lost):
+        case OutcomeUnknown(_, str(verify_with)) as lost:
             return Failure(attrs.evolve(lost, verify_with=make_provider_name(verify_with, longest)))
         case _:
             return outcome
@@ -241,16 +262,16 @@ def to_parts(outcome: Outcome[Any], call: Call | None = None, wording: Wording |
     Raises:
         SetupError: ``outcome`` is not an Outcome, such as a call that was not awaited.
     """
+    given: object = outcome
+    if type(given) is not Success and type(given) is not Failure:
+        what = f"not a {type(given).__name__}"
+        raise SetupError(f"a call is answered with its outcome, {what}: message(call, await pipeline(call))")
     if call is not None and wording is None:
         wording = call.wording
     if type(outcome) is Failure:
         return [render(outcome) if wording is None else render(outcome, call=call, wording=wording)]
-    given: object = outcome
-    if type(given) is not Success:
-        what = f"not a {type(given).__name__}"
-        raise SetupError(f"a call is answered with its outcome, {what}: message(call, await pipeline(call))")
     value: object = cast("Any", outcome).unwrap()
-    parts = find_parts(value, with_bytes=True)
+    parts = None if type(value) in SCALARS else find_parts(value, with_bytes=True)
     if parts is None:
         text = render_data(value) if wording is None else render(outcome, wording=wording)
         return [text if text.strip() else NOTHING]  # providers refuse a blank text

@@ -22,18 +22,22 @@ from ..messages.parts import Part, find_media, join_parts
 from ..messages.values import NOTHING
 from ..provider_names import GEMINI, make_provider_name
 from ..tools.view import ToolView
+from . import providers
 from .common import (
     build_definitions,
     check_pairs,
+    get_field,
     says_error,
     text_or_empty,
     to_parts,
+    to_plain,
     with_sent_names,
     with_wire,
 )
-from .gemini_streams import read_responses
+from .definable import fit_gemini
+from .gemini_streams import FORM, read_responses
 from .replies import Calls, Reading, read_chunks
-from .sending_back import fit_arguments, fit_names
+from .sending_back import fit_arguments, fit_names, fit_parts, own_message
 
 Definition: TypeAlias = Any  # a dict, described at `tools`
 AnswerPart: TypeAlias = Any  # a dict, described at `result`
@@ -56,6 +60,7 @@ def tools(registry: ToolView) -> list[Definition]:
     """
     declarations = build_definitions(registry, GEMINI, "parameters_json_schema")
     for each in declarations:
+        each["parameters_json_schema"] = fit_gemini(each["parameters_json_schema"])
         if not (each["name"][0].isalpha() or each["name"][0] == "_"):
             raise SetupError(f"Gemini takes names that begin with a letter or _, not {each['name']!r}: rename the tool")
     return [{"function_declarations": declarations}] if declarations else []
@@ -96,14 +101,14 @@ def calls(
         SetupError: ``reply`` has to be awaited first, is one of another provider, or is none, such as None or the
             response of an HTTP client. An exception of the stream itself passes.
     """
-    return set_caller(_read(reply).to_calls(registry, GEMINI, text=text), principal, deps, conversation)
+    return set_caller(_read(reply).to_calls(registry, providers.GEMINI, text=text), principal, deps, conversation)
 
 
 def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls.
 
-    For a stream this is the message that the stream does not bring. Thoughts are left out; the ``thought_signature`` of
-    a call, without which newer models refuse it, stays.
+    For a stream this is the message that the stream does not bring. All parts stay as they came, and so does each
+    ``thought_signature``, without which newer models refuse a call.
 
     Args:
         calls: The result of `calls`.
@@ -113,15 +118,20 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
         ``{"role": "model", "parts": […]}`` and the calls. Arguments that are not an object stand in one, under
         ``invalid_json``.
     """
-    parts: list[dict[str, Any]] = [{"text": calls.text}] if calls.text.strip() else []
-    fitted = Calls(error=calls.error, text=calls.text)
+    fitted: list[Call] = []
+    asked: list[dict[str, Any]] = []
     for call, name in zip(calls, fit_names(calls, registry, GEMINI), strict=True):
         id_ = text_or_empty(call.id)
-        asked = {"name": name, "args": fit_arguments(call), **({"id": id_} if id_ else {})}
         signature = {_ECHOED: call.wire[_ECHOED]} if _ECHOED in call.wire else {}
-        parts.append({"function_call": asked, **signature})
+        function = {"name": name, "args": fit_arguments(call), **({"id": id_} if id_ else {})}
+        asked.append({"function_call": function, **signature})
         fitted.append(with_wire(evolve(call, id=id_), {**signature, "name": name}))
-    return {"role": "model", "parts": parts or [{"text": NOTHING}]}, fitted
+    came = own_message(calls, FORM)
+    if came is not None:
+        parts = fit_parts(came, calls, _identify, lambda place, part: {**part, **asked[place]})
+    else:
+        parts = [*([{"text": calls.text}] if calls.text.strip() else []), *asked]
+    return {"role": "model", "parts": parts or [{"text": NOTHING}]}, calls.with_calls(fitted)
 
 
 def result(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> AnswerPart:
@@ -179,8 +189,14 @@ def _to_blob(part: Part) -> dict[str, str] | None:
     return {"mime_type": media.media_type, "data": media.base64}
 
 
-def _read(reply: object) -> Reading:
+def _identify(part: object) -> tuple[object, object] | None:
+    asked = get_field(part, "function_call")
+    return None if asked is None else (get_field(asked, "id"), get_field(asked, "args"))
+
+
+def _read(given: object) -> Reading:
+    reply = to_plain(given)
     if isinstance(reply, str):
         return Reading([], reply)
-    chunks, nothing = read_chunks(reply, "Gemini")
+    chunks, nothing = read_chunks(reply, providers.GEMINI)
     return Reading([], error=nothing) if nothing is not None else read_responses(chunks)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
 import attrs
 
 from ..call import Call
-from .common import CUT_OFF, find_field, get_field, list_items, text_or_empty, with_wire
-from .replies import Reading, ReplyError, read_error
+from .common import CUT_OFF, dict_or_empty, find_field, get_field, is_dict, list_items, text_or_empty, with_wire
+from .replies import OwnMessage, Reading, ReplyError, Unhandled, read_error
 
+FORM = "gemini"
 Path: TypeAlias = tuple[str | int, ...]
 
 # The provider answers with these in place of a reply, for a call that it cannot read.
@@ -21,7 +22,8 @@ _MALFORMED = frozenset((
     "MALFORMED_RESPONSE",
 ))  # fmt: skip
 _WITHHELD = frozenset((
-    "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR",
+    "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "IMAGE_SAFETY",
+    "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
 ))  # fmt: skip
 _STEP = re.compile(r"\.([^\W\d][\w-]*)|\[([0-9]{1,9})\]|\[\"([^\"\\]*)\"\]|\['([^'\\]*)'\]")
 _DEEPEST = 100  # steps of a path; a pipeline refuses far less
@@ -29,28 +31,96 @@ _LARGEST_WHOLE = 2**53  # up to here a double holds each integer
 
 
 def read_responses(chunks: Iterable[object]) -> Reading:
-    """Return the calls and the text of the first candidate, of a response or a stream, and the error if any."""
+    """The calls of the first candidate, of a response or a stream, and all else that it says."""
     calls: list[_StreamedCall] = []
-    said: list[str] = []
-    reason = why = ""
+    parts: list[Any] = []  # of the model's own message; a call stands in it as a `_StreamedCall`
+    reason = why = id_ = ""
     error: ReplyError | None = None
+    has_candidate = True
     for chunk in chunks:
         error = error or read_error(chunk) or _find_block(chunk)
-        for candidate in _list_candidates(chunk):
+        id_ = id_ or text_or_empty(find_field(chunk, "response_id", "responseId"))
+        candidates = _list_candidates(chunk)
+        has_candidate = bool(candidates)
+        for candidate in candidates:
             reason = _read_name(find_field(candidate, "finish_reason", "finishReason")) or reason
             why = text_or_empty(find_field(candidate, "finish_message", "finishMessage")) or why
-            for part in list_items(get_field(get_field(candidate, "content"), "parts")):
-                if (asked := find_field(part, "function_call", "functionCall")) is not None:
-                    _add(calls, asked, part)
-                elif get_field(part, "thought") is not True:
-                    said.append(text_or_empty(get_field(part, "text")))
-    if reason in _MALFORMED or (reason in _WITHHELD and not calls and not any(said)):
-        error = error or ReplyError(why or ("The provider withheld the reply" if reason in _WITHHELD else ""), reason)
+            for part in map(_encode, list_items(get_field(get_field(candidate, "content"), "parts"))):
+                if (asked := find_field(part, "function_call", "functionCall")) is None:
+                    _add_part(parts, part)
+                elif (call := _add(calls, asked, part)) is not None:
+                    parts.append(call)
     finish_reason = CUT_OFF if reason == "MAX_TOKENS" else "content_filter" if reason in _WITHHELD else reason or None
-    return Reading([call.to_call(finish_reason) for call in calls], "".join(said), error)
+    others = [part for part in parts if type(part) is not _StreamedCall]
+    said = "".join(text_or_empty(get_field(each, "text")) for each in others if get_field(each, "thought") is not True)
+    reading = Reading([call.to_call(finish_reason) for call in calls], said, error, finish_reason, id=id_)
+    reading.unhandled = [found for part in others if (found := _find_unhandled(part)) is not None]
+    if all(type(part) in (dict, _StreamedCall) for part in parts):
+        made = iter(reading.calls)
+        data = [part.to_part(next(made)) if type(part) is _StreamedCall else part for part in parts]
+        reading.message = OwnMessage(FORM, data) if data else None
+    if error is None:
+        is_answer = bool(calls) and reason not in _MALFORMED
+        reading.error = None if is_answer else _explain(reason, why, said, has_candidate=has_candidate)
+    return reading
 
 
-def _list_candidates(chunk: object) -> Iterable[Any]:
+def _encode(part: Any) -> Any:
+    """A part as the API sends it: of its bytes, and of those of a blob in it, the SDK has decoded the base64."""
+    if isinstance(part, bytes):
+        return b64encode(part).decode()
+    if not is_dict(part):
+        return part
+    given = dict_or_empty(part)
+    if not any(type(value) in (bytes, dict) for value in given.values()):
+        return given
+    plain = {key: _encode(value) if isinstance(value, bytes) else value for key, value in given.items()}
+    blobs = {key: dict_or_empty(given[key]) for key in _BLOBS if is_dict(given.get(key))}
+    return plain | {key: {**blob, "data": _encode(blob.get("data"))} for key, blob in blobs.items()}
+
+
+_BLOBS = ("inline_data", "inlineData")
+
+
+def _explain(reason: str, why: str, said: str, *, has_candidate: bool) -> ReplyError | None:
+    """Why what a candidate said is not the answer; None: it is one."""
+    if reason in _MALFORMED:
+        return ReplyError(why or "The model wrote a call that the provider could not read", reason)
+    if reason in _WITHHELD:
+        return ReplyError(why or "The provider withheld the reply", reason)
+    if not said and reason and reason not in ("STOP", "MAX_TOKENS"):
+        return ReplyError(why or f"The reply ended with {reason}", reason)
+    return None if has_candidate else ReplyError("The reply has no candidate", "empty")
+
+
+def _add_part(parts: list[Any], part: Any) -> None:
+    """Add a part; one of plain text, or of plain thoughts, goes on with the last one."""
+    last = parts[-1] if parts else None
+    given, before = dict_or_empty(part), dict_or_empty(last)
+    are_plain = given and before and _PLAIN.issuperset(given) and _PLAIN.issuperset(before)
+    if are_plain and given.get("thought") == before.get("thought"):
+        parts[-1] = {**before, "text": text_or_empty(before.get("text")) + text_or_empty(given.get("text"))}
+        return
+    if not is_dict(part) or any(value is not None and value != "" for value in given.values()):
+        parts.append(part)
+
+
+_PLAIN = frozenset(("text", "thought"))
+_KNOWN = frozenset((  # of a part: what was read, what the provider has done itself, and what says more about a part
+    "text", "thought", "thought_signature", "thoughtSignature", "executable_code", "executableCode",
+    "code_execution_result", "codeExecutionResult", "video_metadata", "videoMetadata", "part_metadata", "partMetadata",
+    "media_resolution", "mediaResolution", "tool_response", "toolResponse",
+))  # fmt: skip
+_PRODUCTS = frozenset(("inline_data", "inlineData", "file_data", "fileData"))
+
+
+def _find_unhandled(part: object) -> Unhandled | None:
+    given = dict_or_empty(part)
+    kind = next((key for key, value in given.items() if key not in _KNOWN and value is not None), None)
+    return None if kind is None else Unhandled(kind, part, waits=kind not in _PRODUCTS)
+
+
+def _list_candidates(chunk: object) -> Sequence[Any]:
     """The first candidate, if the chunk has something of it; a content, a part or a call alone stands in one."""
     if find_field(chunk, "function_call", "functionCall") is not None:
         return ({"content": {"parts": [chunk]}},)
@@ -83,6 +153,11 @@ class _StreamedCall:
     whole: Any = None  # arguments that came at once
     pieces: list[Any] = attrs.field(factory=list[Any])  # of `partialArgs`, in their order
     is_open: bool = False  # another piece is to come
+    part: dict[str, Any] = attrs.field(factory=dict[str, Any])  # what stands beside it in its part
+
+    def to_part(self, call: Call) -> dict[str, Any]:
+        """The part of the model's own message that holds the call."""
+        return {**self.part, "function_call": {"id": call.id, "args": call.arguments}}
 
     def to_call(self, finish_reason: str | None) -> Call:
         """The call. One without an end is marked as cut off; pieces that do not fit stay as they are."""
@@ -94,27 +169,32 @@ class _StreamedCall:
         return with_wire(Call(self.name, arguments, self.id, finish_reason=reason), self.wire)
 
 
-def _add(calls: list[_StreamedCall], asked: object, part: object) -> None:
-    """Add a call, or a piece to the one that it goes on with: the last open one, or that with its id."""
+def _add(calls: list[_StreamedCall], asked: object, part: object) -> _StreamedCall | None:
+    """Add a call, which is returned, or a piece to the one that it continues: the last open one, or that of its id."""
     name, id_ = text_or_empty(get_field(asked, "name")), text_or_empty(get_field(asked, "id"))
     whole, pieces = get_field(asked, "args"), find_field(asked, "partial_args", "partialArgs")
     still_open = [call for call in calls if call.is_open and (not id_ or not call.id or call.id == id_)]
     call = still_open[-1] if still_open else None
     if call is None and calls and not (name or whole or pieces):
-        return  # the end of a call that had ended
-    if call is None or (name and name != call.name):
+        return None  # the end of a call that had ended
+    is_new = call is None or (name and name != call.name)
+    if is_new or call is None:
         wire = {} if not name else {"name": name}
         call = _StreamedCall(name, id_, wire)
         calls.append(call)
     call.id = call.id or id_
+    call.part |= {key: value for key, value in dict_or_empty(part).items() if key not in _READ}
     signature = find_field(part, "thought_signature", "thoughtSignature")
-    if isinstance(signature, bytes):  # the SDK has decoded what the API sends
-        signature = b64encode(signature).decode()
+    signature = _encode(signature)
     if isinstance(signature, str):
         call.wire["thought_signature"] = signature
     call.whole = call.whole if whole is None else whole
     call.pieces += list_items(pieces)
     call.is_open = find_field(asked, "will_continue", "willContinue") is True
+    return call if is_new else None
+
+
+_READ = frozenset(("function_call", "functionCall", "thought_signature", "thoughtSignature"))
 
 
 def join_partial_args(pieces: Iterable[object]) -> Any:

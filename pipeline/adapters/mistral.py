@@ -17,9 +17,10 @@ from ..messages import Wording
 from ..provider_names import OPENAI, make_provider_name
 from ..tools.view import ToolView
 from . import openai
-from .common import get_field, list_items, read_events, text_or_empty
+from .common import get_field, is_stream, list_items, read_events, text_or_empty
+from .openai_chat import make_message
 from .replies import Calls
-from .sending_back import fit_arguments_text, fit_calls
+from .sending_back import fit_calls
 
 Definition: TypeAlias = Any  # a dict, described at `openai.tools`
 Message: TypeAlias = Any  # a dict, described at `message`
@@ -81,11 +82,7 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
         The message and the calls. Arguments that are not an object stand in one, under ``invalid_json``.
     """
     fitted, names = fit_calls(calls, registry, OPENAI, _new_id, _ID)
-    asked = [
-        {"id": call.id, "type": "function", "function": {"name": name, "arguments": fit_arguments_text(call)}}
-        for call, name in zip(fitted, names, strict=True)
-    ]
-    return {"role": "assistant", "content": fitted.text, **({"tool_calls": asked} if asked else {})}, fitted
+    return make_message(calls, fitted, names), fitted
 
 
 def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Message:
@@ -107,9 +104,10 @@ def _new_id() -> str:
 
 def _to_plain(reply: Any) -> object:
     """The reply as dicts without what is not set: the package marks that with objects, which are not None."""
-    events = read_events(reply)
-    is_whole = events == () or hasattr(reply, "model_dump")  # an object of the package can be iterated as well
-    return _clean(reply) if is_whole else [_clean(event) for event in events]
+    if hasattr(reply, "model_dump") or not is_stream(reply):  # an object of the package can be iterated as well
+        return _clean(reply)
+    read_events(reply)  # refuses one that has to be awaited first
+    return [_clean(event) for event in reply]
 
 
 def _clean(reply: object) -> object:

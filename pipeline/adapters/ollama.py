@@ -18,18 +18,23 @@ from ..messages import Wording
 from ..messages.parts import Part, join_parts
 from ..provider_names import OPENAI, make_provider_name
 from ..tools.view import ToolView
+from . import providers
 from .common import (
     build_definitions,
     get_field,
+    is_dict,
     list_items,
     text_or_empty,
     to_parts,
+    to_plain,
     with_sent_names,
     with_wire,
 )
-from .replies import Calls, Reading, ReplyError, read_chunks, read_error
-from .sending_back import fit_arguments, fit_names
+from .openai_streams import add_delta
+from .replies import Calls, OwnMessage, Reading, Unhandled, read_chunks, read_error
+from .sending_back import fit_arguments, fit_names, fit_parts, own_message
 
+_FORM = "ollama"
 Definition: TypeAlias = Any  # a dict, described at `tools`
 Message: TypeAlias = Any  # a dict, described at `message`
 
@@ -85,13 +90,14 @@ def calls(
         SetupError: ``reply`` has to be awaited first, is one of another provider, or is none, such as None or the
             response of an HTTP client. An exception of the stream itself passes.
     """
-    return set_caller(_read(reply).to_calls(registry, OPENAI, text=text), principal, deps, conversation)
+    return set_caller(_read(reply).to_calls(registry, providers.OLLAMA, text=text), principal, deps, conversation)
 
 
 def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls.
 
-    For a stream this is the message that the stream does not bring. Thoughts and images are left out.
+    For a stream this is the message that the stream does not bring. All that the server sent is in it, its thoughts as
+    well.
 
     Args:
         calls: The result of `calls`.
@@ -100,13 +106,25 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
     Returns:
         The message and the calls. Arguments that are not an object stand in one, under ``invalid_json``.
     """
+    fitted: list[Call] = []
     asked: list[dict[str, Any]] = []
-    fitted = Calls(error=calls.error, text=calls.text)
     for call, name in zip(calls, fit_names(calls, registry, OPENAI), strict=True):
         id_ = text_or_empty(call.id)
         asked.append({**({"id": id_} if id_ else {}), "function": {"name": name, "arguments": fit_arguments(call)}})
         fitted.append(with_wire(evolve(call, id=id_), {"name": name}))
-    return {"role": "assistant", "content": calls.text, **({"tool_calls": asked} if asked else {})}, fitted
+    own: dict[str, Any] = {**(own_message(calls, _FORM) or {})}
+    came = list_items(own.pop("tool_calls", None))
+    made = fit_parts(came, calls, _identify, lambda place, entry: _make_entry(entry, asked[place]))
+    message = {**own, "role": "assistant", "content": calls.text, **({"tool_calls": made} if made else {})}
+    return message, calls.with_calls(fitted)
+
+
+def _identify(entry: object) -> tuple[object, object]:
+    return get_field(entry, "id"), get_field(get_field(entry, "function"), "arguments")
+
+
+def _make_entry(came: Any, asked: dict[str, Any]) -> dict[str, Any]:
+    return {**came, **asked, "function": {**came.get("function", {}), **asked["function"]}}
 
 
 def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Message:
@@ -147,13 +165,14 @@ def _follow(schema: object, root: dict[str, Any]) -> object:
     return get_field(get_field(root, "$defs"), name) if name else schema
 
 
-def _read(reply: object) -> Reading:
+def _read(given: object) -> Reading:
+    reply = to_plain(given)
     if isinstance(reply, str):
         return Reading([], reply)
     if get_field(reply, "role") == "assistant" and get_field(reply, "type") is None:
         chunks: list[object] = [{"message": reply}]
     else:
-        chunks, nothing = read_chunks(reply, "Ollama")
+        chunks, nothing = read_chunks(reply, providers.OLLAMA)
         if nothing is not None:
             return Reading([], error=nothing)
     if any(get_field(chunk, "function") is not None for chunk in chunks):  # the calls of a message
@@ -162,17 +181,24 @@ def _read(reply: object) -> Reading:
 
 
 def _read_chunks(chunks: list[object]) -> Reading:
-    reason: str | None = None
-    error: ReplyError | None = None
+    reading = Reading([])
+    own: dict[str, Any] = {}
     asked: list[object] = []
     said: list[str] = []
     for chunk in chunks:
         found = get_field(chunk, "message")
         asked += list_items(get_field(found, "tool_calls"))
         said.append(text_or_empty(get_field(found, "content")))
-        reason = text_or_empty(get_field(chunk, "done_reason")) or reason
-        error = error or read_error(chunk)
-    return Reading([_read_call(each, reason) for each in asked], "".join(said), error)
+        add_delta(own, found)
+        reading.finish_reason = text_or_empty(get_field(chunk, "done_reason")) or reading.finish_reason
+        reading.error = reading.error or read_error(chunk)
+    reading.calls = [_read_call(each, reading.finish_reason) for each in asked]
+    reading.text = "".join(said)
+    if all(is_dict(each) for each in asked):
+        reading.message = OwnMessage(_FORM, {**own, "tool_calls": asked})
+    if images := own.get("images"):
+        reading.unhandled.append(Unhandled("images", images, waits=False))
+    return reading
 
 
 def _read_call(asked: object, reason: str | None) -> Call:

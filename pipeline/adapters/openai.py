@@ -16,29 +16,30 @@ from ..messages import Wording
 from ..messages.parts import Part, join_parts
 from ..provider_names import OPENAI
 from ..tools.view import ToolView
+from . import providers
 from .common import (
     build_definitions,
     get_field,
-    join_texts,
     list_items,
     read_events,
     text_or_empty,
     to_parts,
+    to_plain,
     with_sent_names,
-    with_wire,
 )
+from .openai_chat import make_message, read_message
 from .openai_responses import (
     CALL_ITEMS,
+    add_events,
     find_last_response,
-    make_item,
+    make_items,
     make_output,
     read_finish_reason,
     read_response,
-    read_response_events,
 )
 from .openai_streams import read_chat_chunks, read_stop
-from .replies import Calls, Reading, find_nothing, read_error, refuse_no_reply, refuse_other_providers
-from .sending_back import fit_arguments_text, fit_calls, fit_text, new_id
+from .replies import Calls, Reading, ReplyError, find_nothing, read_error, refuse_no_reply
+from .sending_back import fit_calls, new_id
 from .strict_schemas import make_strict
 
 Api: TypeAlias = Literal["chat", "responses"]
@@ -109,16 +110,15 @@ def calls(
         SetupError: ``reply`` has to be awaited first, is one of another provider, or is none, such as None or the
             response of an HTTP client. An exception of the stream itself passes.
     """
-    return set_caller(_read(reply).to_calls(registry, OPENAI, text=text), principal, deps, conversation)
+    return set_caller(_read(reply).to_calls(registry, providers.OPENAI, text=text), principal, deps, conversation)
 
 
 def send_back(calls: Calls, registry: ToolView | None = None, *, api: Api = "chat") -> tuple[Any, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
     A provider, or the template of an open model, refuses arguments that are not JSON, a call without an id, two calls
-    of one id and a name that it does not take. For a stream this is the message that the stream does not bring. A part
-    that is neither text nor a call, such as reasoning, is left out: where the provider wants that back, send its own
-    message.
+    of one id and a name that it does not take. For a stream this is the message that the stream does not bring. All
+    else stays as it came: reasoning, the ids of items, signatures and other fields of a server.
 
     Args:
         calls: The result of `calls`.
@@ -130,12 +130,7 @@ def send_back(calls: Calls, registry: ToolView | None = None, *, api: Api = "cha
         Arguments that are a JSON object stay as they were written; others stand in one under ``invalid_json``.
     """
     fitted, names = fit_calls(calls, registry, OPENAI, new_id)
-    named = list(zip(fitted, names, strict=True))
-    if api == "responses":
-        said = [{"role": "assistant", "content": fitted.text}] if fitted.text else []
-        return [*said, *(make_item(call, name) for call, name in named)], fitted
-    asked = [_make_tool_call(call, name) for call, name in named]
-    return {"role": "assistant", "content": fitted.text, **({"tool_calls": asked} if asked else {})}, fitted
+    return (make_items if api == "responses" else make_message)(calls, fitted, names), fitted
 
 
 def message(
@@ -162,67 +157,47 @@ def message(
     return {"role": "tool", "tool_call_id": call.id, "content": join_parts(parts)}
 
 
-def _make_tool_call(call: Call, name: str) -> dict[str, Any]:
-    if call.wire.get("type") == "custom":
-        return {"id": call.id, "type": "custom", "custom": {"name": name, "input": fit_text(call)}}
-    return {"id": call.id, "type": "function", "function": {"name": name, "arguments": fit_arguments_text(call)}}
-
-
-def _read(reply: object) -> Reading:
+def _read(given: object) -> Reading:  # noqa: C901  # by the form of the reply
+    reply = to_plain(given)
     if (choices := get_field(reply, "choices")) is not None and list_items(choices):
         first = next(iter(list_items(choices)))
         if get_field(first, "message") is None and get_field(first, "delta") is not None:
             return _read_stream([reply])
         return _read_choice(first, reply)
+    if get_field(reply, "object") == "chat.completion":
+        return Reading([], error=read_error(reply) or ReplyError("The reply has no choice", "empty"))
     if get_field(reply, "tool_calls") is not None or get_field(reply, "function_call") is not None:
-        return _read_message(reply, None)
+        return read_message(reply, None)
     events = list(read_events(reply))
-    refuse_other_providers(reply, events, "OpenAI")
-    refuse_no_reply(reply, "OpenAI")
+    providers.OPENAI.refuse_others(reply, events)
+    refuse_no_reply(reply, providers.OPENAI)
     if get_field(reply, "output") is not None:
         return read_response(reply)
     if (found := read_error(reply)) is not None:
         return Reading([], error=found)
     if isinstance(reply, str):
         return Reading([], reply)
-    if (nothing := find_nothing(reply, events, "OpenAI")) is not None:
+    if (nothing := find_nothing(reply, events, providers.OPENAI)) is not None:
         return Reading([], error=nothing)
     if get_field(reply, "finish_reason") is not None and get_field(reply, "message") is not None:
         return _read_choice(reply, None)
     if get_field(reply, "role") == "assistant":
-        return _read_message(reply, None)
+        return read_message(reply, None)
     return _read_stream(events)
 
 
 def _read_choice(choice: object, reply: object) -> Reading:
-    reading = _read_message(get_field(choice, "message"), read_stop(choice))
+    reading = read_message(get_field(choice, "message"), read_stop(choice))
     reading.error = read_error(choice, named=True) or read_error(reply, named=True)
+    reading.id = text_or_empty(get_field(reply, "id"))
     return reading
-
-
-def _read_message(message: object, finish_reason: str | None) -> Reading:
-    text = join_texts(get_field(message, "content"), "text")
-    found = [_read_tool_call(each, finish_reason) for each in list_items(get_field(message, "tool_calls"))]
-    legacy = get_field(message, "function_call")
-    if found or legacy is None:
-        return Reading(found, text)
-    name = text_or_empty(get_field(legacy, "name"))
-    return Reading([Call(name, get_field(legacy, "arguments"), finish_reason=finish_reason)], text)
-
-
-def _read_tool_call(tool_call: object, finish_reason: str | None) -> Call:
-    function, arguments, wire = get_field(tool_call, "function"), "arguments", {}
-    if function is None and (function := get_field(tool_call, "custom")) is not None:
-        arguments, wire = "input", {"type": "custom"}
-    name, id_ = text_or_empty(get_field(function, "name")), text_or_empty(get_field(tool_call, "id"))
-    return with_wire(Call(name, get_field(function, arguments), id_, finish_reason=finish_reason), wire)
 
 
 def _read_stream(events: list[object]) -> Reading:
     if any(get_field(event, "type") in CALL_ITEMS for event in events):  # the output of a response
         return read_response({"output": events})
     if any(get_field(event, "function") is not None and get_field(event, "index") is None for event in events):
-        return _read_message({"tool_calls": events}, None)
+        return read_message({"tool_calls": events}, None)
     error = next((found for event in events if (found := read_error(event)) is not None), None)
     if not any(text_or_empty(get_field(event, "type")).startswith("response.") for event in events):
         reading = read_chat_chunks(events)
@@ -231,8 +206,8 @@ def _read_stream(events: list[object]) -> Reading:
             (response for event in reversed(events) if (response := find_last_response(event)) is not None), None
         )
         reading = read_response(last)
-        reading.calls = reading.calls or read_response_events(
-            events, None if last is None else read_finish_reason(last)
-        )
+        if not reading.calls:
+            reason = None if last is None else read_finish_reason(last)
+            add_events(reading, events, reason)
     reading.error = reading.error or error
     return reading

@@ -14,8 +14,10 @@ from ..messages.parts import Image, Part, find_media, join_parts
 from .common import (
     CUT_OFF,
     PartialCall,
+    dict_or_empty,
     get_field,
     int_or_none,
+    is_dict,
     join_texts,
     list_items,
     read_wire,
@@ -23,11 +25,18 @@ from .common import (
     with_wire,
 )
 from .openai_streams import read_arguments
-from .replies import Reading, read_error
-from .sending_back import fit_arguments_text, fit_text
+from .replies import Calls, OwnMessage, Reading, Unhandled, read_error
+from .sending_back import fit_arguments_text, fit_parts, fit_text, own_message
 
 CALL_ITEMS = ("function_call", "custom_tool_call")
+FORM = "responses"
 _ECHOED = ("caller", "namespace")
+_DONE = frozenset((  # what the model said, and what the provider has done itself
+    "message", "reasoning", "compaction", "web_search_call", "file_search_call", "code_interpreter_call", "mcp_call",
+    "mcp_list_tools", "tool_search_call", "tool_search_output", "computer_call_output", "local_shell_call_output",
+    "shell_call_output", "apply_patch_call_output", "mcp_approval_response",
+))  # fmt: skip
+_PRODUCTS = frozenset(("image_generation_call",))  # for the client, and the provider waits for nothing
 
 
 def read_wire_of_item(item: object) -> dict[str, Any]:
@@ -36,18 +45,48 @@ def read_wire_of_item(item: object) -> dict[str, Any]:
     return {**kind, **read_wire(item, *_ECHOED)}
 
 
-def make_item(call: Call, name: str) -> dict[str, Any]:
-    """The item of a call that the model made, to send back.
+def make_items(calls: Calls, fitted: Calls, names: list[str]) -> list[dict[str, Any]]:
+    """The items of the model, with its calls as the provider takes them.
 
     Args:
-        call: The call, with an id.
-        name: The name of its tool as the provider knows it.
+        calls: The calls as they were read.
+        fitted: The same with ids that the provider takes.
+        names: Their names as the provider knows them.
     """
-    echoed = {key: call.wire[key] for key in _ECHOED if key in call.wire}
+
+    def make(place: int, item: Any) -> dict[str, Any]:
+        return _make_item(fitted[place], names[place], item)
+
+    items = own_message(calls, FORM)
+    if items is None:
+        said = [{"role": "assistant", "content": calls.text}] if calls.text else []
+        return [*said, *(make(place, {}) for place in range(len(fitted)))]
+    return [_without_parsed(item) for item in fit_parts(items, calls, _identify, make)]
+
+
+def _identify(item: object) -> tuple[object, object] | None:
+    kind = get_field(item, "type")
+    if kind not in CALL_ITEMS:
+        return None
+    return get_field(item, "call_id"), get_field(item, "input" if kind == "custom_tool_call" else "arguments")
+
+
+def _make_item(call: Call, name: str, came: Any) -> dict[str, Any]:
+    kept = {key: value for key, value in came.items() if key != "parsed_arguments" and value is not None}
+    kept |= {key: call.wire[key] for key in _ECHOED if key in call.wire}
     if call.wire.get("type") == "custom_tool_call":
-        return {"type": "custom_tool_call", "call_id": call.id, "name": name, "input": fit_text(call), **echoed}
+        return {**kept, "type": "custom_tool_call", "call_id": call.id, "name": name, "input": fit_text(call)}
     arguments = fit_arguments_text(call)
-    return {"type": "function_call", "call_id": call.id, "name": name, "arguments": arguments, **echoed}
+    return {**kept, "type": "function_call", "call_id": call.id, "name": name, "arguments": arguments}
+
+
+def _without_parsed(item: Any) -> Any:
+    """The item without what only a helper of the SDK puts into the content of a message."""
+    content = list(list_items(get_field(item, "content")))
+    if all(get_field(part, "parsed") is None for part in content):
+        return item
+    kept = [{key: each for key, each in dict_or_empty(part).items() if key != "parsed"} for part in content]
+    return {**item, "content": kept}
 
 
 def make_output(call: Call, parts: list[Part]) -> dict[str, Any]:
@@ -74,12 +113,27 @@ def _to_item(part: Part) -> dict[str, Any]:
 
 
 def read_response(response: object) -> Reading:
-    """The calls and the text of a response."""
+    """The calls of a response, and all else that it says."""
     finish_reason = read_finish_reason(response)
     items = list(list_items(get_field(response, "output")))
-    found = [_read_item(item, finish_reason) for item in items if get_field(item, "type") in CALL_ITEMS]
-    text = "".join(join_texts(get_field(item, "content"), "output_text") for item in items)
-    return Reading(found, text, read_error(response))
+    reading = Reading([], error=read_error(response), finish_reason=finish_reason)
+    reading.id = text_or_empty(get_field(response, "id"))
+    _read_items(reading, items)
+    return reading
+
+
+def _read_items(reading: Reading, items: list[Any]) -> None:
+    reading.calls = [_read_item(item, reading.finish_reason) for item in items if get_field(item, "type") in CALL_ITEMS]
+    said = [part for item in items for part in list_items(get_field(item, "content")) if type(part) is not str]
+    reading.text = "".join(join_texts(get_field(item, "content"), "output_text") for item in items)
+    reading.refusal = "".join(text_or_empty(get_field(part, "refusal")) for part in said)
+    if all(is_dict(item) for item in items):
+        reading.message = OwnMessage(FORM, items)
+    kinds = {text_or_empty(get_field(item, "type")) for item in items}
+    for item in items:
+        kind = text_or_empty(get_field(item, "type"))
+        if kind not in CALL_ITEMS and kind not in _DONE and f"{kind}_output" not in kinds:
+            reading.unhandled.append(Unhandled(kind or "unknown", item, waits=kind not in _PRODUCTS))
 
 
 def _read_item(item: object, finish_reason: str | None) -> Call:
@@ -103,6 +157,28 @@ def find_last_response(event: object) -> object:
     """The whole response, if this is the event that ends a stream."""
     ends = ("response.completed", "response.incomplete", "response.failed")
     return get_field(event, "response") if get_field(event, "type") in ends else None
+
+
+def add_events(reading: Reading, events: list[object], finish_reason: str | None) -> None:
+    """Add what the events of a stream say to the reading of its last event, which is missing or does not list it.
+
+    Args:
+        reading: The reading of the last event.
+        events: All events of the stream.
+        finish_reason: From the last event; None if it did not come.
+    """
+    ended = [get_field(event, "item") for event in events if get_field(event, "type") == "response.output_item.done"]
+    if reading.message is None or not reading.message.data:
+        _read_items(reading, ended)
+    reading.id = reading.id or next(
+        (id_ for event in events if (id_ := text_or_empty(get_field(get_field(event, "response"), "id")))), ""
+    )
+    reading.calls = read_response_events(events, finish_reason)
+    if not reading.text:
+        pieces = (event for event in events if get_field(event, "type") == "response.output_text.delta")
+        reading.text = "".join(text_or_empty(get_field(event, "delta")) for event in pieces)
+        if reading.text and not ended:
+            reading.message = None  # the items did not come
 
 
 def read_response_events(events: Iterable[object], finish_reason: str | None) -> list[Call]:

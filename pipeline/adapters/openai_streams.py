@@ -7,24 +7,40 @@ all calls; the id is missing, repeated with each piece, or a new one with each; 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
-from .common import CUT_OFF, PartialCall, get_field, int_or_none, join_texts, list_items, text_or_empty
+from .common import (
+    CUT_OFF,
+    PartialCall,
+    dict_or_empty,
+    get_field,
+    int_or_none,
+    is_dict,
+    join_texts,
+    list_items,
+    text_or_empty,
+)
+from .openai_chat import read_message
 from .replies import Reading
 
 
 def read_chat_chunks(chunks: Iterable[object]) -> Reading:
     """The calls of the first choice of chat completion chunks, in the order of their indices; and its text."""
     calls = _Calls()
+    own: dict[str, Any] = {}  # of the model's message, all but its calls
     said: list[str] = []
     reason: str | None = None
+    id_ = ""
     for event in chunks:
-        for choice in list_items(get_field(_unwrap_chunk(event), "choices")):
+        chunk = _unwrap_chunk(event)
+        id_ = id_ or text_or_empty(get_field(chunk, "id"))
+        for choice in list_items(get_field(chunk, "choices")):
             if get_field(choice, "index"):
                 continue
             reason = read_stop(choice) or reason
             delta = get_field(choice, "delta")
             said.append(join_texts(get_field(delta, "content"), "text"))
+            add_delta(own, delta)
             seen: list[int | None] = []  # two calls in one delta are two calls, whatever their indices
             for piece in list_items(get_field(delta, "tool_calls")):
                 index = int_or_none(get_field(piece, "index"))
@@ -34,7 +50,53 @@ def read_chat_chunks(chunks: Iterable[object]) -> Reading:
             if (legacy := get_field(delta, "function_call")) is not None:
                 _add_piece(calls, None, legacy)
     in_order = sorted(calls.each, key=lambda call: -1 if call.index is None else call.index)
-    return Reading([call.to_call(reason, ended=reason is not None) for call in in_order], "".join(said))
+    asked = [{**call.extra, "id": call.id, **_make_function(call)} for call in in_order]
+    reading = read_message({**own, **({"tool_calls": asked} if asked else {})}, reason)
+    reading.calls = [call.to_call(reason, ended=reason is not None) for call in in_order]
+    reading.text, reading.id = "".join(said) or reading.text, id_
+    return reading
+
+
+def _make_function(call: PartialCall) -> dict[str, Any]:
+    if call.wire.get("type") == "custom":
+        return {"type": "custom", "custom": {"name": call.name, "input": call.arguments}}
+    function = {**call.extra.get("function", {}), "name": call.name, "arguments": call.arguments}
+    return {"type": "function", "function": function}
+
+
+def add_delta(own: dict[str, Any], delta: object) -> None:
+    """Add the fields of one delta to those of the message: texts and lists grow, anything else is replaced."""
+    for key, value in dict_or_empty(delta).items():
+        kept: Any = own.get(key)
+        if value is None or key in _OF_CALLS:
+            continue
+        if key == "thinking_blocks" and type(value) is list:
+            own[key] = _add_thoughts(kept or [], cast("list[Any]", value))
+        elif type(kept) is type(value) and key != "role" and type(value) in (str, list):
+            own[key] = kept + value
+        elif is_dict(kept) and is_dict(value):
+            given, inner = dict_or_empty(value), {**dict_or_empty(kept)}
+            add_delta(inner, given)
+            own[key] = inner | {name: given[name] for name in _WHOLE & given.keys()}
+        else:
+            own[key] = value
+
+
+_OF_CALLS = frozenset(("tool_calls", "function_call"))
+_WHOLE = frozenset(("id", "thought_signature", "signature", "format"))  # come at once, and maybe again
+
+
+def _add_thoughts(kept: list[Any], pieces: list[Any]) -> list[Any]:
+    """The blocks with some more, of which each goes on with the last one until that is signed."""
+    blocks = [*kept]
+    for piece in pieces:
+        last, given = dict_or_empty(blocks[-1] if blocks else None), dict_or_empty(piece)
+        if last and not last.get("signature") and last.get("type") == given.get("type"):
+            thought = text_or_empty(last.get("thinking")) + text_or_empty(given.get("thinking"))
+            blocks[-1] = {**last, **given, "thinking": thought}
+        else:
+            blocks.append(piece)
+    return blocks
 
 
 def read_stop(choice: object) -> str | None:
@@ -93,8 +155,7 @@ def _add_piece(calls: _Calls, piece: object, function: object, *, is_other: bool
             index = calls.each[-1].index
         call = PartialCall(index) if again is None else PartialCall(index, again.id, again.name)
         calls.add(call)
-    if get_field(piece, "custom") is not None:
-        call.wire["type"] = "custom"
+    _note_extra(call, piece, function)
     same_id = bool(id_) and id_ == call.id
     had_arguments = call.has_arguments
     call.named_again = bool(name) and had_arguments
@@ -109,6 +170,25 @@ def _add_piece(calls: _Calls, piece: object, function: object, *, is_other: bool
         call.whole = call.whole if arguments is None else arguments
     elif arguments:
         call.pieces.append(arguments)
+
+
+_OF_PIECES = frozenset(("index", "id", "type", "function", "custom"))
+_OF_FUNCTIONS = frozenset(("name", "arguments", "input"))
+
+
+def _note_extra(call: PartialCall, piece: object, function: object) -> None:
+    """Note what a piece has beside the name and the arguments."""
+    if get_field(piece, "custom") is not None:
+        call.wire["type"] = "custom"
+    call.extra |= _list_extra(piece, _OF_PIECES)
+    if extra := _list_extra(function, _OF_FUNCTIONS):
+        call.extra["function"] = {**call.extra.get("function", {}), **extra}
+
+
+def _list_extra(thing: object, known: frozenset[str]) -> dict[str, Any]:
+    """The fields beside those that every server sends, such as a signature."""
+    given = dict_or_empty(thing)
+    return {key: value for key, value in given.items() if key not in known and value is not None}
 
 
 def read_arguments(function: object) -> Any:

@@ -1,9 +1,9 @@
-"""Replies: what a provider answered, whose reply it is, and whether it is an error."""
+"""Replies: what a provider answered, beside the calls in it, and whether it is an error."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple, Self, cast
 
 import attrs
 
@@ -11,10 +11,14 @@ from ..call import Call
 from ..errors import SetupError
 from ..privacy import get_logger
 from ..tools.view import ToolView
-from .common import find_field, get_field, list_items, read_events, restore_names, text_or_empty
+from .common import CUT_OFF, get_field, read_events, restore_names, text_or_empty
+from .definable import restore_arguments
+from .providers import Provider
 from .text_calls import looks_like_calls, read_text_calls
 
 _logger = get_logger()
+_REFUSED = "The model refused to answer"
+_WITHHELD = "content_filter"
 
 
 @attrs.frozen
@@ -32,44 +36,151 @@ class ReplyError:
     code: str = ""
 
 
-class Calls(list[Call]):
-    """The calls of a reply, and why there are none.
+class Unhandled(str):
+    """The type of an item in a reply that is neither text nor a call of a tool, such as ``computer_call``.
 
     Attributes:
-        error: The error that the backend answered in place of a reply. None: it answered with a reply.
-        text: The text beside the calls. "": none.
+        item: The item as it came.
+        waits: Whether the provider waits for an answer to it, or for its message back.
     """
 
-    def __init__(self, calls: Iterable[Call] = (), *, error: ReplyError | None = None, text: str = "") -> None:
+    __slots__ = ("item", "waits")
+    item: Any
+    waits: bool
+
+    def __new__(cls, kind: str, item: object = None, *, waits: bool = True) -> Self:
+        """Make the text. A pickle makes it without its attributes, and sets these afterwards."""
+        self = super().__new__(cls, kind)
+        self.item, self.waits = item, waits
+        return self
+
+
+class OwnMessage(NamedTuple):
+    """The message of the model as the provider sent it, or as the pieces of a stream make it.
+
+    Attributes:
+        form: The wire format that it has, such as ``chat``: another one cannot send it back.
+        data: The message, its blocks or its items, as plain data. It is not changed.
+    """
+
+    form: str
+    data: Any
+
+
+class Calls(list[Call]):
+    """The calls of a reply, and what else it says.
+
+    Attributes:
+        error: Why the reply is not the answer that was asked for, in words: the backend answered with an error, the
+            model refused, the reply was withheld, or an item in it waits for the client. None: nothing is wrong.
+        text: The text beside the calls. "": none.
+        finish_reason: Why the reply ended, as in `Call`. None: unknown.
+        refusal: The words of a model that refused to answer. "": it did not.
+        unhandled: The items that are neither text nor calls and that somebody has to handle, by type.
+        message: The model's own message, which ``send_back`` returns. None: ``send_back`` makes one of the calls.
+    """
+
+    def __init__(
+        self,
+        calls: Iterable[Call] = (),
+        *,
+        error: ReplyError | None = None,
+        text: str = "",
+        finish_reason: str | None = None,
+        refusal: str = "",
+        unhandled: Iterable[Unhandled] = (),
+        message: OwnMessage | None = None,
+    ) -> None:
         super().__init__(calls)
         self.error = error
         self.text = text
+        self.finish_reason = finish_reason
+        self.refusal = refusal
+        self.unhandled = list(unhandled)
+        self.message = message
+
+    def with_calls(self, calls: Iterable[Call]) -> Calls:
+        """These calls, with all else of this reply."""
+        return Calls(
+            calls,
+            error=self.error,
+            text=self.text,
+            finish_reason=self.finish_reason,
+            refusal=self.refusal,
+            unhandled=self.unhandled,
+            message=self.message,
+        )
 
 
 @attrs.define
 class Reading:
-    """The parts of a reply."""
+    """The parts of a reply; `Calls` has the meaning of most. ``id`` is the provider's id of the reply."""
 
     calls: list[Call]
     text: str = ""
     error: ReplyError | None = None
+    finish_reason: str | None = None
+    refusal: str = ""
+    unhandled: list[Unhandled] = attrs.field(factory=list[Unhandled])
+    message: OwnMessage | None = None
+    id: str = ""
 
-    def to_calls(self, registry: ToolView | None, longest: int, *, text: bool) -> Calls:
+    def to_calls(self, registry: ToolView | None, provider: Provider, *, text: bool) -> Calls:
         """The calls, with the tools' own names. Errors, and calls as text that the caller did not ask for, are logged.
 
         Args:
             registry: As with `restore_names`.
-            longest: The same.
+            provider: Whose reply it is.
             text: Whether calls that are written as text count, if the reply has only those.
         """
-        found, said = self.calls, self.text
+        found, said, message = self.calls, self.text, self.message
         if not found and said and text:
             found, said = read_text_calls(said)
+            message = None if found else message  # its text holds the calls
         elif not found and said and looks_like_calls(said) and _logger.hasHandlers():
             _logger.warning("The reply has no calls, but its text looks like one: calls(reply, text=True) reads it")
-        if self.error is not None and _logger.hasHandlers():
-            _logger.warning("The provider answered with an error of type %.100r", self.error.type or self.error.code)
-        return Calls(restore_names(found, registry, longest), error=self.error, text=said)
+        error = self.error or self._explain()
+        if error is not None and _logger.hasHandlers():
+            _logger.warning("The provider answered with an error of type %.100r", error.type or error.code)
+        if self.id:
+            for call in found:
+                cast("Any", call).reply = self.id  # it was made here, and nobody else has it yet
+        named = restore_names(found, registry, provider.longest)
+        return Calls(
+            restore_arguments(named, registry) if provider.name == "Anthropic" else named,
+            error=error,
+            text=said,
+            finish_reason=self.finish_reason,
+            refusal=self.refusal,
+            unhandled=self.unhandled,
+            message=message,
+        )
+
+    def _explain(self) -> ReplyError | None:
+        """Why a reply that is no error of the backend is not the answer either; None: it is one."""
+        if self.calls and not (self.refusal or self.unhandled):
+            return None
+        if self.refusal:
+            words = "" if self.refusal.startswith(_REFUSED) else f": {self.refusal}"
+            return ReplyError(f"{_REFUSED}{words}", "refusal")
+        if self.finish_reason == _WITHHELD and not self.calls:  # `Validate` refuses calls, and says why
+            return ReplyError("The provider withheld the reply, or a part of it", _WITHHELD)
+        if self.finish_reason == "error":
+            return ReplyError("The provider ended the reply with an error", "error")
+        open_ = [each for each in self.unhandled if each.waits or not (self.calls or self.text)]
+        if "pause_turn" in open_:
+            return ReplyError("The provider paused its turn: send the message back as it is to go on", "pause_turn")
+        if open_:
+            return ReplyError(f"The reply has items that the client has to handle: {', '.join(open_)}", open_[0])
+        if self.finish_reason is None or self.calls or self.text:
+            return None
+        is_cut = self.finish_reason == CUT_OFF
+        return ReplyError("The reply was cut off before it said anything" if is_cut else "The reply is empty", "empty")
+
+
+def refusal_of(said: str) -> str:
+    """The words of a refusal, of which a provider may have sent none."""
+    return said or _REFUSED
 
 
 def read_error(reply: object, *, named: bool = False) -> ReplyError | None:
@@ -93,42 +204,43 @@ def read_error(reply: object, *, named: bool = False) -> ReplyError | None:
     return ReplyError(message, kind, code)
 
 
-def read_chunks(reply: object, ours: str) -> tuple[list[object], ReplyError | None]:
+def read_chunks(reply: object, ours: Provider) -> tuple[list[object], ReplyError | None]:
     """The chunks of a stream, or a whole reply as the only one; and the error of an answer that is neither.
 
     Args:
-        reply: The reply.
-        ours: The provider that is read here, such as ``Gemini``.
+        reply: The reply, as `to_plain` returns it.
+        ours: The provider that is read here.
 
     Raises:
         SetupError: ``reply`` has to be awaited first, is one of another provider, or is none.
     """
-    events = [] if _has_field(reply, ours) else list(read_events(reply))
-    refuse_other_providers(reply, events, ours)
+    is_whole = ours.has_field(reply)
+    events = [] if is_whole else list(read_events(reply))
+    ours.refuse_others(reply, events)
     refuse_no_reply(reply, ours)
-    nothing = None if _has_field(reply, ours) or isinstance(reply, str) else find_nothing(reply, events, ours)
-    return ([reply] if _has_field(reply, ours) else events), nothing
+    nothing = None if is_whole or isinstance(reply, str) else find_nothing(reply, events, ours)
+    return ([reply] if is_whole else events), nothing
 
 
-def refuse_no_reply(reply: object, ours: str) -> None:
+def refuse_no_reply(reply: object, ours: Provider) -> None:
     """Raise SetupError for what no client of a provider returns: it would have no calls, and the agent would just end.
 
     Args:
         reply: The reply.
-        ours: The provider that is read here, such as ``OpenAI``.
+        ours: The provider that is read here.
     """
     is_bytes = isinstance(reply, (bytes, bytearray))
     is_response = is_bytes or get_field(reply, "status_code") is not None  # of an HTTP client
-    if not is_response and (isinstance(reply, Iterable) or _has_field(reply, ours)):
+    if not is_response and (isinstance(reply, Iterable) or ours.has_field(reply)):
         return
     what = "None" if reply is None else f"a {type(reply).__name__}"
     hint = f": parse it first, calls({'json.loads(body)' if is_bytes else 'response.json()'})" if is_response else ""
     raise SetupError(
-        f"calls() reads what the client of {ours} returns, such as a message or a stream, not {what}{hint}"
+        f"calls() reads what the client of {ours.name} returns, such as a message or a stream, not {what}{hint}"
     )
 
 
-def find_nothing(reply: object, events: Iterable[object], ours: str) -> ReplyError | None:
+def find_nothing(reply: object, events: Iterable[object], ours: Provider) -> ReplyError | None:
     """An error for an answer that has nothing of a reply in it, such as ``{}``; None: it has, or it is an empty list.
 
     Args:
@@ -137,93 +249,6 @@ def find_nothing(reply: object, events: Iterable[object], ours: str) -> ReplyErr
         ours: As with `refuse_no_reply`.
     """
     each: list[Any] = [reply] if isinstance(reply, Mapping) else list(events)
-    if not each or any(_has_field(one, ours) for one in each):
+    if not each or any(ours.has_field(one) for one in each):
         return None
-    return ReplyError(f"The answer has nothing that a reply of {ours} has", "unreadable")
-
-
-def _has_field(thing: object, ours: str) -> bool:
-    return any(get_field(thing, name) is not None for name in _FIELDS[ours])
-
-
-BEDROCK_ERRORS = (  # events of a stream
-    "internalServerException",
-    "modelStreamErrorException",
-    "serviceUnavailableException",
-    "throttlingException",
-    "validationException",
-)
-_BEDROCK_EVENTS = (
-    "messageStart",
-    "contentBlockStart",
-    "contentBlockDelta",
-    "contentBlockStop",
-    "messageStop",
-)
-_FIELDS = {  # one of these is in each reply, and in each event of a stream and item of a list
-    "OpenAI": ("choices", "output", "message", "role", "type", "object", "error", "function", "custom", "delta"),
-    "Anthropic": ("content", "type", "role", "error", "delta"),
-    "Gemini": (
-        "candidates", "prompt_feedback", "promptFeedback", "usage_metadata", "usageMetadata", "parts", "function_call",
-        "functionCall", "args", "error",
-    ),
-    "Bedrock": ("output", "stream", "role", "toolUse", "error", "metadata", *_BEDROCK_EVENTS, *BEDROCK_ERRORS),
-    "Ollama": ("message", "role", "function", "error"),
-}  # fmt: skip
-
-
-def refuse_other_providers(reply: object, events: Iterable[object], ours: str) -> None:
-    """Raise SetupError for a reply that another provider's adapter reads, or none: it would have no calls here.
-
-    Args:
-        reply: The reply.
-        events: The events of a stream, or the items of a list.
-        ours: The provider that is read here, such as ``OpenAI``.
-    """
-    for each in (reply, *events):
-        theirs = _find_provider(each)
-        if theirs is not None and theirs != ours:
-            adapter = f"toolcall_pipeline.adapters.{theirs.lower()}"
-            raise SetupError(f"calls() reads replies of {ours}, and this is a reply of {theirs}: use {adapter}")
-
-
-_ANTHROPIC_EVENTS = frozenset(
-    (
-        "message_start",
-        "message_delta",
-        "message_stop",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-    )
-)
-_ANTHROPIC_REASONS = frozenset(
-    ("end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal", "model_context_window_exceeded")
-)
-
-
-def _find_provider(reply: object) -> str | None:
-    """Whose reply, or event of a stream, this is; None: unknown."""
-    kind, content = text_or_empty(get_field(reply, "type")), get_field(reply, "content")
-    if isinstance(get_field(reply, "choices"), (list, tuple)) or get_field(reply, "tool_calls"):
-        return "OpenAI"
-    if get_field(get_field(reply, "data"), "choices") is not None:
-        return "Mistral"
-    if kind.startswith("response.") or get_field(reply, "object") == "response" or kind == "function_call":
-        return "OpenAI"
-    if kind in _ANTHROPIC_EVENTS or kind == "tool_use" or _has_tool_use(content):
-        return "Anthropic"
-    if isinstance(content, (list, tuple)) and text_or_empty(get_field(reply, "stop_reason")) in _ANTHROPIC_REASONS:
-        return "Anthropic"
-    if isinstance(get_field(reply, "candidates"), (list, tuple)):
-        return "Gemini"
-    if get_field(reply, "stopReason") is not None or find_field(reply, *_BEDROCK_EVENTS) is not None:
-        return "Bedrock"
-    if type(get_field(reply, "done")) is bool and get_field(reply, "message") is not None:
-        return "Ollama"
-    return None
-
-
-def _has_tool_use(content: object) -> bool:
-    blocks = list_items(content) if type(content) in (list, tuple) else ()
-    return any(get_field(block, "type") == "tool_use" for block in blocks)
+    return ReplyError(f"The answer has nothing that a reply of {ours.name} has", "unreadable")

@@ -30,6 +30,10 @@ _MOST_PROPERTIES = 5000  # of one schema; the provider refuses more
 _DEEPEST = 10  # levels of objects
 
 
+_MOST_VALUES = 1_000  # of all enums; https://platform.openai.com/docs/guides/structured-outputs, "Limitations"
+_MANY_VALUES, _MOST_CHARACTERS = 250, 15_000
+
+
 class _CannotSayError(Exception):
     """The subset has no schema for this."""
 
@@ -48,6 +52,8 @@ def make_strict(parameters: Schema) -> Schema | None:
         }
         converted = _convert({key: value for key, value in parameters.items() if key not in definitions}, 1)
     except _CannotSayError:
+        return None
+    if not _has_few_values([converted, *definitions.values()]):
         return None
     if converted.get("type") != "object" or _count_properties([converted, *definitions.values()]) > _MOST_PROPERTIES:
         return None
@@ -113,6 +119,26 @@ def _set_apart(schema: Schema) -> Schema:
     """A reference with words beside it: the subset wants it alone."""
     about: Schema = {key: schema[key] for key in ("description", "title") if key in schema}
     return {**about, "anyOf": [{"$ref": schema["$ref"]}]}
+
+
+def _has_few_values(schemas: list[Any]) -> bool:
+    """Whether the provider takes all allowed values: 1,000 in all, and 15,000 characters in one long list."""
+    total = 0
+    pending: list[Any] = [*schemas]
+    while pending:
+        here = pending.pop()
+        if isinstance(here, list):
+            pending += cast("list[Any]", here)
+        elif isinstance(here, Mapping):
+            held = cast("Mapping[str, Any]", here)
+            values = held.get("enum")
+            if isinstance(values, list):
+                allowed = cast("list[Any]", values)
+                total += len(allowed)
+                if len(allowed) > _MANY_VALUES and sum(len(str(each)) for each in allowed) > _MOST_CHARACTERS:
+                    return False
+            pending += (value for key, value in held.items() if key != "enum")
+    return total <= _MOST_VALUES
 
 
 def _count_properties(schemas: Any) -> int:

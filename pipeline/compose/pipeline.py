@@ -8,20 +8,21 @@ from copy import copy
 from functools import partial
 from time import time_ns
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast, overload
 
 from returns.result import Failure
 
 from ..call import Call, Outcome, ResolvedCall, ValidCall, set_wording
-from ..errors import Crashed, SetupError
+from ..errors import Crashed, ResourceNotFound, SetupError, ToolError
 from ..event_loops import PORTAL
 from ..introspection import bind_by_name
 from ..messages.wording import Wording
 from ..options import check_type
 from ..parameters import Given
+from ..privacy import approved
 from ..report import CallReport, LiveSink, notify
 from ..telemetry.logs import log_failure
-from ..tools.definition import Tool
+from ..tools.definition import Tool, refuse_as_name
 from ..tools.view import ToolView
 from .description import describe
 from .order import check_order, check_tool_names
@@ -29,6 +30,10 @@ from .resources import OpenResources, find_closed, list_resources, needs_opening
 from .runner import ReportRequest, Runner
 from .stage import Stage, ToolChecker
 from .stage_list import StageList
+
+if TYPE_CHECKING:
+    from returns.future import FutureResult
+    from returns.result import Result
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,6 +80,7 @@ class Pipeline(StageList):
         self._run: Callable[..., Coroutine[Any, Any, Outcome]] = (
             self._run_if_open if self._must_be_open else self._runner.run
         )
+        self.asks_people = any(stage.placement.kind == "approve" for stage in stages)
         self._run_unbound = self._run
         self._base: Pipeline | None = None  # of a bound pipeline
         self._origin: Pipeline | None = None  # of one that is worded anew
@@ -163,7 +169,13 @@ class Pipeline(StageList):
             await opened.__aexit__(kind, exc, traceback)
 
     def __call__(self, call: Call, /) -> Coroutine[Any, Any, Outcome]:
-        """Run one call."""
+        """Run one call.
+
+        Raises:
+            SetupError: Its name is a Tool, and not the name of one.
+        """
+        if type(call) is Call and type(call.name) is not str:
+            refuse_as_name(call.name)
         return self._run(call)
 
     def call(
@@ -184,10 +196,12 @@ class Pipeline(StageList):
             SetupError: ``name`` is a Tool, and not its name.
         """
         if type(name) is not str:
-            _refuse_tool(name)
+            refuse_as_name(name)
         return self._run(Call(name, arguments, id, principal, deps, finish_reason, timeout, conversation))
 
-    def run(self, tool: Tool[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Outcome[T]]:
+    def run(
+        self, tool: Tool[P, T | Failure[Any]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, Outcome[T]]:
         """Run a tool of one's own, with arguments that the type checkers have seen.
 
         A value of the type of its parameter arrives as it is; another one is read as JSON, or refused.
@@ -197,6 +211,39 @@ class Pipeline(StageList):
                 arguments do not fit the parameters of the function.
         """
         return cast("Coroutine[Any, Any, Outcome[T]]", self._run(self._make_call(tool, args, kwargs)))
+
+    @overload
+    def future(
+        self, tool: Tool[P, T | Failure[Any]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> FutureResult[T, ToolError]: ...
+    @overload
+    def future(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | str | None = None,
+        /,
+        *,
+        id: str = ...,  # the providers' word
+        timeout: float | None = ...,
+    ) -> FutureResult[object, ToolError]: ...
+    def future(self, tool: Any, /, *args: Any, **kwargs: Any) -> FutureResult[Any, ToolError]:
+        """One call as a `FutureResult`, for railways of several calls: ``.bind``, ``.map``, ``.lash``, ``flow``.
+
+        The call runs when the result is awaited, and once. Say with `with_` who asks.
+
+        Args:
+            tool: A tool of one's own, with its arguments as for `run`; or the name of a tool, with its arguments as for
+                `call`, and ``id`` and ``timeout`` of the call.
+            args: As above.
+            kwargs: As above.
+
+        Raises:
+            SetupError: As `run` does, or as `call` does.
+        """
+        from returns.future import FutureResult  # 40 ms, and most programs do without
+
+        run = self.call(tool, *args, **kwargs) if type(tool) is str else self.run(tool, *args, **kwargs)
+        return FutureResult(cast("Coroutine[Any, Any, Result[Any, ToolError]]", run))
 
     def _make_call(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """The call of `run`. Raises SetupError as that does."""
@@ -235,10 +282,10 @@ class Pipeline(StageList):
             SetupError: The caller is an async tool that was itself called so; it has to await `call`. Or as `call`.
         """
         if type(name) is not str:
-            _refuse_tool(name)
+            refuse_as_name(name)
         return PORTAL.run(self._run, Call(name, arguments, id, principal, deps, finish_reason, timeout, conversation))
 
-    def run_sync(self, tool: Tool[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Outcome[T]:
+    def run_sync(self, tool: Tool[P, T | Failure[Any]], /, *args: P.args, **kwargs: P.kwargs) -> Outcome[T]:
         """`run` for code without an event loop; see `call_sync`.
 
         Raises:
@@ -253,7 +300,12 @@ class Pipeline(StageList):
             call: The call.
             listener: Receives the events of this call while it runs, as `toolcall_pipeline.telemetry.Events` does;
                 beside the sinks of `Trace`, which receive those for all calls. Default None: no other listener.
+
+        Raises:
+            SetupError: The name of the call is a Tool, and not the name of one.
         """
+        if type(call) is Call and type(call.name) is not str:
+            refuse_as_name(call.name)
         listening = ReportRequest(listener)
         outcome = await self._run(call, listening)
         if listening.report is not None:
@@ -263,6 +315,31 @@ class Pipeline(StageList):
         if listener is not None:
             notify(listener.call_ends, report)
         return report
+
+    async def resume(self, approval_id: str, /) -> Outcome:
+        """Run the call that a person approved, once, through all stages; the same outcome for whoever asks again.
+
+        Args:
+            approval_id: The id of an `AwaitingApproval`, see `Approvals`.
+
+        Returns:
+            The outcome of the call. It is AwaitingApproval while nobody has decided, Denied if the call was rejected,
+            and ResourceNotFound if the id is unknown, it expired, or it is for another caller, version of the tool's
+            schema or version of the policy.
+
+        Raises:
+            SetupError: No stage of this pipeline asks for approval.
+        """
+        stage = next((each.obj for each in self.entries if each.placement.kind == "approve"), None)
+        if stage is None:
+            raise SetupError("resume: no stage of this pipeline asks for approval; add Approve(store, needs=…)")
+        call: Call | Failure[Any] = await stage.find_call(approval_id)
+        if isinstance(call, Failure):
+            return cast("Outcome", call)
+        principal, _, conversation = self._asker
+        if principal not in ("", call.principal) or conversation not in ("", call.conversation):
+            return Failure(ResourceNotFound(approved("There is no such approval.")))
+        return await self(call)
 
     def redact(self, call: Call, /) -> Call:
         """The call as it may be recorded: without what its tool declares to be secret, and as `Trace` redacts it."""
@@ -331,9 +408,3 @@ def _run_asked(
         return run(call, listening)
     set_wording(call, wording)  # what runs is a copy
     return run(call.asked_by(*asker), listening)
-
-
-def _refuse_tool(name: object) -> None:
-    if isinstance(name, Tool):
-        own = cast("Tool[..., Any]", name).name
-        raise SetupError(f"call() takes the name of a tool: call({own!r}, …); or use run(tool, …), which is typed")

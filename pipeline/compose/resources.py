@@ -137,8 +137,8 @@ class OpenResources:
 def list_resources(stages: Iterable[Stage]) -> tuple[Resource, ...]:
     """Return the context managers that the stages want opened, outermost first, each once.
 
-    That is each stage that is an async context manager, and each one in the tuple ``resources`` of a stage: `Execute`
-    lists its executors there.
+    That is each one in the tuple ``resources`` of a stage, as `Execute` lists its executors there, and then the stage
+    itself if it is one.
     """
     found = (each for stage in stages for each in _resources_of(stage.obj))
     return tuple({id(each): each for each in found}.values())
@@ -155,11 +155,11 @@ def find_closed(resources: Iterable[Resource]) -> Resource | None:
 
 
 def _resources_of(obj: Any) -> Iterator[Resource]:
-    if _is_resource(obj):
-        yield obj
     listed: Any = getattr(obj, "resources", ())
     if isinstance(listed, tuple):  # else it is something of its own
         yield from (each for each in cast("tuple[Any, ...]", listed) if _is_resource(each))
+    if _is_resource(obj):  # behind them: it may use them while it opens and closes
+        yield obj
 
 
 def _is_resource(obj: Any) -> bool:

@@ -16,7 +16,7 @@ The checks at the front run in the frame of `Runner.run`; the chains are compile
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from logging import DEBUG
@@ -27,15 +27,25 @@ from weakref import ref
 import attrs
 from returns.result import Failure, Success
 
-from ..call import Call, Outcome, ResolvedCall, ValidCall, set_wording
+from ..call import CURRENT_CONVERSATION, Call, Outcome, ResolvedCall, ValidCall, set_wording
 from ..caller import Origin
 from ..errors import Crashed
 from ..event_loops import is_stray_cancellation
 from ..guards import Guards, OneEffect, OpenTools
-from ..identity.once import Flight, FlightKey, has_scope, once_per_intent
+from ..identity.once import Flights, has_scope, once_per_intent
 from ..messages.wording import Wording
 from ..privacy import RedactionPolicy
-from ..report import CANCELLED, CallReport, LiveReport, LiveSink, Recorder, StreamedReport, begin_report, kind_of
+from ..report import (
+    CANCELLED,
+    CallReport,
+    LiveReport,
+    LiveSink,
+    Recorder,
+    StreamedReport,
+    begin_report,
+    find_decider,
+    kind_of,
+)
 from ..telemetry.listeners import is_enabled_for, observe_flow
 from ..tools.definition import Tool
 from ..tools.view import ToolView
@@ -75,7 +85,8 @@ class Runner:
         first = inner[0] if leading > 0 and inner[0].finds else None
         checks = inner[0 if first is None else 1 : leading]
         self._leading = inner[:leading]
-        self._observe: _Observe | None = observers[0].run if observers else None
+        self._observe: _Observe = observers[0].run if observers else observe_flow
+        self._is_observed = bool(observers)
         self.begin_turn: _BeginTurn = getattr(observers[0].obj, "begin_turn", _no_turn) if observers else _no_turn
         self._resolver_name = None if first is None else first.name
         self._resolver: _Check = _unchanged if first is None else first.run
@@ -86,11 +97,12 @@ class Runner:
         self._gate = (OpenTools(gates),) if gates else ()
         self._guards_of_reads = Guards.of_reads(gates)
         self._origin = Origin(ref(self))
-        self._flights: dict[FlightKey, Flight] = {}
+        self._flights = Flights()
+        self._has_ledger = any(stage.placement.kind == "ledger" for stage in stages)
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
         answering = [stage for stage in inner[leading:] if not stage.placement.announces_body] or inner[leading:]
         resolve_behind = self._find if first is None else None
-        self._finish = FailureFinisher(self._leading, answering, registries, resolve_behind).finish
+        self._finish = FailureFinisher(self._leading, answering, registries, resolve_behind, inner[leading:]).finish
         self._check_recorded = compile_recorded_checks(checks)
         self._recorded = compile_recorded(inner[leading:])
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
@@ -102,7 +114,7 @@ class Runner:
             call: The call.
             request: Receives the report of the call. None: the caller wants none.
         """
-        began = time_ns() if self._observe is not None or request is not None or is_enabled_for(DEBUG) else 0
+        began = time_ns() if self._is_observed or request is not None or is_enabled_for(DEBUG) else 0
         reached: Any = call  # in the phase that it has reached
         verdict: Any = call
         recorder: Recorder | None = None
@@ -115,6 +127,8 @@ class Runner:
                 reached.wording = self.wording  # of the call that was handed in, whose phases take it over
             except AttributeError:  # its class is frozen
                 set_wording(reached, self.wording)
+            if not call.conversation and (conversation := CURRENT_CONVERSATION.get()):
+                call = reached = call.asked_by(conversation=conversation)
             # The tool is found before the recorder is asked: the span of the call has its name from the start.
             try:
                 verdict = self._resolver(call)
@@ -125,22 +139,23 @@ class Runner:
             if began:
                 resolved_at = time_ns()
                 tool = None if self._resolver_name is None or type(verdict) is _FAILURE else verdict.tool
-                recorder = (self._observe or observe_flow)(tool, began)
+                recorder = self._observe(tool, began)
                 if request is not None or (recorder is not None and recorder.is_sampled):
                     sink = None if request is None else request.sink
                     times, name = (began, resolved_at), self._resolver_name
                     report = begin_report(call, times, name, verdict, recorder, sink, self.redaction)
                     recorder = None  # the report ends it
                     return await self._run_recorded(report, verdict, request)
+            if type(verdict) is _FAILURE:
+                return self._finish(call, reached, verdict, decided_by=self._leading[0].name)
             for check in self._checks:
-                if type(verdict) is _FAILURE:
-                    return self._finish(call, reached, verdict)
                 reached = verdict
                 verdict = check(reached)
-                if type(verdict) is _SUCCESS:
+                if type(verdict) in _WRAPPED:
+                    if type(verdict) is _FAILURE:
+                        decider = next(stage.name for stage in self._leading if stage.run == check)
+                        return self._finish(call, reached, verdict, decided_by=decider)
                     verdict = unwrap_call(verdict)
-            if type(verdict) is _FAILURE:
-                return self._finish(call, reached, verdict)
             reached = verdict
             if type(verdict) is not _VALID_CALL or verdict is call:
                 guards, effect = self._make_guards(call, verdict)
@@ -149,11 +164,12 @@ class Runner:
                 verdict.guards = self._guards_of_reads  # a check made it for this call, so nothing else holds it
             else:
                 verdict.guards, effect = self._make_guards(call, verdict)
-            inside = self._plain if effect is None else self._remember(call, effect, self._plain)
-            if call.timeout is None:
-                outcome = await inside(reached)
+            if effect is not None and self._remembers(call):
+                outcome = await self._run_once(reached, effect, self._plain)
+            elif call.timeout is None:
+                outcome = await self._plain(reached)
             else:
-                outcome = await run_within(call.timeout, reached, inside)
+                outcome = await run_within(call.timeout, reached, self._plain)
         except BaseException as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
             outcome = _read_raise(exc, self._leading, verdict)
         finally:
@@ -179,17 +195,18 @@ class Runner:
                 checked = self._check_recorded(reached)
                 if not isinstance(checked, _CALL):
                     outcome = checked
+                elif effect is not None and self._remembers(call):
+                    outcome = await self._run_once(checked, effect, self._recorded)
+                elif call.timeout is None:
+                    outcome = await self._recorded(checked)
                 else:
-                    inside = self._recorded if effect is None else self._remember(call, effect, self._recorded)
-                    if call.timeout is None:
-                        outcome = await inside(checked)
-                    else:
-                        outcome = await run_within(call.timeout, checked, inside)
+                    outcome = await run_within(call.timeout, checked, self._recorded)
         except BaseException as exc:  # noqa: BLE001  # as in run; the checks but the first are in the chain here
             outcome = _read_raise(exc, self._leading[:1], verdict)
         finally:  # a cancelled call is recorded too, though it has no outcome
             if outcome is not _CANCELLED and type(outcome) is not _SUCCESS:  # in the span, for the log's trace ids
-                outcome = self._finish(call, reached, outcome, effect, report.params)
+                decider = find_decider(report.rows, kind_of(outcome) if type(outcome) is _FAILURE else _INTERNAL)
+                outcome = self._finish(call, reached, outcome, effect, report.params, decider)
             _end_report(report, outcome)
         if request is not None:
             request.report = report.copy()
@@ -207,11 +224,17 @@ class Runner:
         effects = () if effect is None else (effect,)
         return Guards.of(*origin, *self._gate, *effects, outer=call.guards), effect
 
-    def _remember(self, call: Call, effect: OneEffect, inside: Handler[Any]) -> Handler[Any]:
-        """The inside for a call whose intent is remembered: one of a conversation, of a turn, or of a known reply."""
-        if not call.conversation and not call.reply and (call.guards is None or not has_scope(call.guards)):
-            return inside
-        return partial(once_per_intent, effect=effect, inside=inside, flights=self._flights)
+    def _remembers(self, call: Call) -> bool:
+        """Whether the intent of a call is remembered: it is of a conversation, of a turn, or of a known reply."""
+        if self._has_ledger:  # which knows all of this, and what other processes did
+            return False
+        return bool(call.conversation or call.reply or (call.guards is not None and has_scope(call.guards)))
+
+    def _run_once(self, call: Any, effect: OneEffect, inside: Handler[Any]) -> Awaitable[Outcome]:
+        if call.timeout is None:
+            return once_per_intent(call, effect, inside, self._flights)
+        remembered = partial(once_per_intent, effect=effect, inside=inside, flights=self._flights)
+        return run_within(call.timeout, call, remembered)
 
     def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
         """As `Pipeline.resolve`."""
@@ -266,4 +289,6 @@ _FAILURE: Any = Failure
 _SUCCESS: Any = Success
 _CALL: Any = Call
 _VALID_CALL: Any = ValidCall
+_WRAPPED = frozenset((Failure, Success))
+_INTERNAL = Crashed.kind  # of an answer that is no outcome
 _CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it

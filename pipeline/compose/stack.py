@@ -12,7 +12,7 @@ from ..errors import SetupError
 from ..messages.wording import Wording
 from ..report import Observer
 from .pipeline import Pipeline
-from .stage import Check, Handler, Middleware, Role, Stage
+from .stage import Check, End, Middleware, Role, Stage
 from .stage_list import StageList, make_stage
 
 In = TypeVar("In", bound=Call, default=Call)
@@ -52,7 +52,7 @@ class Stack(StageList, Generic[In, Out]):
             raise SetupError(f"{make_stage(inner).name} is not a Stack: put it in with check(), wrap() or observe()")
         return Stack((*self.entries, *inner.entries))
 
-    def end(self, execute: Handler[Out], /, *, name: str | None = None, wording: Wording | None = None) -> Pipeline:
+    def end(self, execute: End[Out], /, *, name: str | None = None, wording: Wording | None = None) -> Pipeline:
         """Add the end, such as `Execute`, and build the pipeline.
 
         Args:

@@ -10,7 +10,7 @@ from types import FunctionType, MethodType
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import attrs
-from returns.result import Failure
+from returns.result import Failure, Result, Success
 
 from ..call import Call, Outcome, ResolvedCall
 from ..errors import SetupError, ToolError
@@ -24,8 +24,10 @@ In = TypeVar("In", bound=Call)
 Out = TypeVar("Out", bound=Call)  # the bound keeps an async function from passing as a check
 
 Handler: TypeAlias = Callable[[In], Awaitable[Outcome]]
-Middleware: TypeAlias = Callable[[In, Handler[Out]], Awaitable[Outcome]]
-Check: TypeAlias = Callable[[In], Out | Failure[ToolError]]
+# A stage of the user's own may be annotated with `Result`, of which an Outcome is one.
+End: TypeAlias = Callable[[In], Awaitable[Result[Any, ToolError]]]
+Middleware: TypeAlias = Callable[[In, Handler[Out]], Awaitable[Result[Any, ToolError]]]
+Check: TypeAlias = Callable[[In], Out | Success[Out] | Failure[ToolError]]
 AnyStage: TypeAlias = Check[Any, Any] | Middleware[Any, Any] | Observer  # placed by name: checked when it is built
 Role: TypeAlias = Literal["observe", "check", "wrap", "end"]
 
@@ -72,6 +74,7 @@ class Stage:
         if not callable(obj):
             raise SetupError(f"{obj!r} is not a stage: it cannot be called")
         run = cast("Callable[..., Any]", obj if isinstance(obj, _HAS_ITS_OWN_SIGNATURE) else obj.__call__)
+        run = getattr(obj, "as_middleware", None) or run  # of a check that an option turns into a middleware
         arity = _arity(run)
         role = role or _ROLE_BY_ARITY.get(arity)
         if role is None:

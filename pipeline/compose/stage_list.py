@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Self, cast
 
 from ..errors import SetupError
-from .stage import AnyStage, Handler, Role, Stage
+from .stage import AnyStage, End, Role, Stage
 
 
 class StageList:
@@ -36,7 +36,7 @@ class StageList:
         """Put a stage right inside of the one called ``target``; else as `before`."""
         return self._edit(target, lambda old: (old, make_stage(stage, name=name)))
 
-    def replace(self, target: str, stage: AnyStage | Handler[Any], /) -> Self:
+    def replace(self, target: str, stage: AnyStage | End[Any], /) -> Self:
         """Put a stage in the place and under the name of the one called ``target``; raises as `before` does."""
         return self._edit(target, lambda old: (make_stage(stage, "end" if old.role == "end" else None, old.name),))
 

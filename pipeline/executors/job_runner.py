@@ -8,10 +8,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from inspect import isawaitable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
+
+from returns.result import Failure
 
 from ..telemetry import continued
 from ..tools.context import ToolContext
+from ..tools.returned import is_container, open_containers, open_containers_sync
 from .function_address import Function
 from .remote_call import ContextFields, Job, Reply, read_pickled_state
 from .remote_errors import RemoteError
@@ -44,7 +47,9 @@ def _run(function: Function, job: Job, await_result: Callable[[Awaitable[Any]], 
         with _continue_trace(headers):
             value = function(*_make_context(fields, steps), **params)
             value = await_result(value) if isawaitable(value) else value
-            return "returned", value, _close(steps)
+            if is_container(value):  # here, for what has to be awaited does not pickle
+                value = open_containers_sync(value, await_result)
+            return _reply(value, steps)
     except BaseException as exc:  # noqa: BLE001  # the border to the user's tool
         return "raised", exc, _close(steps)
 
@@ -55,10 +60,13 @@ async def run_async_job(function: Function, job: Job, open_steps: OpenSteps) -> 
     steps = None if fields is None else _open_steps(fields, open_steps)
     try:
         if headers is None and fields is None:  # the short way, which most calls of a batch take
-            return "returned", await function(**params), []
+            value = await function(**params)
+            return _reply(await open_containers(value) if is_container(value) else value, None)
         with _continue_trace(headers):
             value = await function(*_make_context(fields, steps), **params)
-        return "returned", value, _close(steps)
+            if is_container(value):
+                value = await open_containers(value)
+        return _reply(value, steps)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
@@ -78,6 +86,13 @@ async def await_value(value: Awaitable[Any]) -> Any:
 def _open_steps(fields: ContextFields | None, open_steps: OpenSteps) -> ToldSteps | None:
     token = None if fields is None else fields[-1]
     return None if token is None else open_steps(token) if token else KeptSteps()
+
+
+def _reply(value: object, steps: ToldSteps | None) -> Reply:
+    """A Failure of an exception is as if it were raised: it is made to pickle, and keeps its stack."""
+    if type(value) is Failure and isinstance(exc := cast("Any", value).failure(), BaseException):
+        return "raised", exc, _close(steps)
+    return "returned", value, _close(steps)
 
 
 def _close(steps: ToldSteps | None) -> list[Step]:

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from functools import lru_cache
+from typing import Any, get_type_hints
+
+import attrs
+from pydantic import TypeAdapter
 
 from ..adapters.common import list_items
 from ..call import Call, ValidCall, is_failure
 from ..compose import Pipeline
+from ..errors import ExecutionFailed
 from ..messages import render
 from ..tools import Effect
 from .framework import foresee, requires
+from .framework_reading import load
 from .host import Host, HostTool
 
 with requires("google-adk"):
     from google.adk.plugins.base_plugin import BasePlugin
     from google.adk.tools.base_tool import BaseTool
+    from google.adk.tools.function_tool import FunctionTool
+    from google.adk.tools.tool_context import ToolContext
 
 _MAX_TURNS = 1_000  # runs of agents that are remembered with what their model was offered
+_OWN = ("Invoking `", "This tool call ")  # how ADK begins the texts of its own
 _LEFT = object()  # stands for a call that ADK has to run
 
 
@@ -27,12 +37,14 @@ class ToolcallPlugin(BasePlugin):
     """Puts the pipeline around every tool call of all agents of a runner. It has to be the last of its plugins.
 
     A tool that waits for a confirmation stays with ADK until the user has confirmed, and so does a long-running tool.
-    An agent's own ``before_tool_callback`` is asked before each run, as ADK does.
+    An agent's own ``before_tool_callback`` is asked before each run, as ADK does. If the last run raised an exception,
+    the ``on_tool_error_callback`` of the plugins and of the agent is asked about it.
 
     Args:
         effects: The effects of tools by name; else ``custom_metadata={"effect": "read"}`` of the tool; else
             ``mutating``.
-        options: Options of `Host`, such as ``timeout=60``.
+        options: Options of `Host`, such as ``timeout=60``. ``principal=`` and ``conversation=`` get the `ToolContext`.
+            Without them the principal is the user of the session, and the conversation its application and its id.
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
@@ -73,25 +85,110 @@ class ToolcallPlugin(BasePlugin):
                 tool_args.clear()
                 tool_args.update(args)  # repaired ones
                 return _LEFT
-            answer = await run_tool(meant, args, tool_context)
-            is_wrong = isinstance(answer, dict) and answer.keys() == {"error"}  # what ADK found by itself
-            return self.host.refuse_foreign(answer["error"]) if is_wrong else answer
+            return self._read(await run_tool(meant, args, tool_context), told)
 
+        told: list[dict[str, Any]] = []
         pipeline = self._find_pipeline(offered)
-        call = Call(tool.name, dict(tool_args), tool_context.function_call_id or "")
-        outcome = await self.host.run(pipeline, call, body)
-        answer: Any = {"error": render(outcome, call=call)} if is_failure(outcome) else outcome.unwrap()
-        return None if answer is _LEFT else answer if isinstance(answer, dict) else {"result": answer}
+        session = tool_context.session
+        call = Call(
+            tool.name,
+            dict(tool_args),
+            tool_context.function_call_id or "",
+            principal=session.user_id,
+            conversation=json.dumps([session.app_name, session.id]),
+        )
+        outcome = await self.host.run(pipeline, call, body, tool_context)
+        if not is_failure(outcome):
+            return _give(outcome.unwrap())
+        error = outcome.failure()
+        if told and isinstance(error, ExecutionFailed):
+            return told[-1]
+        own = await ask_about_error(tool, tool_args, tool_context, getattr(error, "cause", None))
+        return {"error": render(outcome, call=call)} if own is None else own
+
+    def _read(self, answer: Any, told: list[dict[str, Any]]) -> object:
+        """Read the answer of a tool; a failure in the words of its author stays as it is."""
+        if not isinstance(answer, dict) or answer.keys() != {"error"}:
+            return answer
+        if str(answer["error"]).startswith(_OWN):
+            return self.host.refuse_foreign(answer["error"])
+        told[:] = [answer]
+        return self.host.refuse_authored(answer["error"])
 
     def _find_pipeline(self, offered: Mapping[str, tuple[Any, HostTool]]) -> Pipeline:
         return self.host.offer({name: told for name, (_, told) in offered.items()})
+
+
+def _give(answer: Any) -> Any:
+    return None if answer is _LEFT else answer if isinstance(answer, dict) else {"result": answer}
 
 
 def _describe(tool: Any, declared: Any) -> HostTool:
     schema = None if declared is None else declared.parameters_json_schema
     if schema is None and declared is not None and declared.parameters is not None:
         schema = declared.parameters.json_schema.model_dump(mode="json", exclude_none=True, by_alias=True)
-    return HostTool(tool.description or "", schema, (tool.custom_metadata or {}).get("effect"))
+    read = _FunctionReader(tool.func) if isinstance(tool, FunctionTool) and tool.func is not None else None
+    return HostTool(tool.description or "", schema, (tool.custom_metadata or {}).get("effect"), read)
+
+
+@attrs.frozen
+class _FunctionReader:
+    """Reads arguments by the types of a function, as ADK does where its ``FUNCTION_TOOL_ARG_VALIDATION`` is on.
+
+    Without that, ADK hands on any value; what these types refuse is the pipeline's to refuse.
+    """
+
+    function: Any
+
+    def __call__(self, arguments: Any) -> object:
+        types, required = _list_types(self.function)
+        sent = {name: value for name, value in (load(arguments) or {}).items() if name in types}
+        if missing := required.difference(sent):
+            raise ValueError(missing)
+        return {
+            name: value if (kind := types[name]) is None else kind.validate_python(value)
+            for name, value in sent.items()
+        }
+
+
+@lru_cache(maxsize=1_000)
+def _list_types(function: Any) -> tuple[dict[str, TypeAdapter[Any] | None], frozenset[str]]:
+    """The types of the parameters of a function, and the names of those without a default."""
+    parameters = inspect.signature(function).parameters
+    hints = get_type_hints(function, include_extras=True)
+    types = {name: _adapt(hints.get(name, Any)) for name in parameters}
+    return types, frozenset(name for name, each in parameters.items() if _is_required(each, hints.get(name)))
+
+
+def _is_required(parameter: inspect.Parameter, kind: Any) -> bool:
+    is_filled = isinstance(kind, type) and issubclass(kind, ToolContext)
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return not is_filled and parameter.default is inspect.Parameter.empty and parameter.kind not in variable
+
+
+def _adapt(kind: Any) -> TypeAdapter[Any] | None:
+    with suppress(Exception):  # a type that pydantic does not know: ADK hands on any value
+        return TypeAdapter(kind)
+    return None
+
+
+async def ask_about_error(tool: Any, args: dict[str, Any], context: Any, error: object) -> Any:
+    """Ask the callbacks of the plugins and of the agent to answer an exception, as ADK does; None: no answer."""
+    if not isinstance(error, Exception):
+        return None
+    invocation = context.get_invocation_context()
+    asked: Any = getattr(invocation.plugin_manager, "run_on_tool_error_callback", None)
+    if asked is not None:
+        answer: Any = await asked(tool=tool, tool_args=args, tool_context=context, error=error)
+        if answer is not None:
+            return answer
+    own: Any = getattr(invocation.agent, "on_tool_error_callback", None) or []
+    for callback in list_items(own):
+        answer = callback(tool, args, context, error)
+        answer = await answer if inspect.isawaitable(answer) else answer
+        if answer is not None:
+            return answer
+    return None
 
 
 def put_calls_right(reply: Any, pipeline: Pipeline) -> None:

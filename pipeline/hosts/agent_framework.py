@@ -14,10 +14,12 @@ from ..call import Call, ValidCall, is_failure
 from ..messages import render
 from ..tools import Effect
 from .framework import refuse_arguments, requires
+from .framework_reading import Accepted
 from .host import ControlFlow, Host, HostTool
 
 with requires("agent-framework-core"):
     from agent_framework import (
+        Content,
         FunctionInvocationContext,
         FunctionMiddleware,
         FunctionTool,
@@ -25,17 +27,21 @@ with requires("agent-framework-core"):
         MiddlewareTermination,
         UserInputRequiredException,
     )
+    from agent_framework.exceptions import ToolException
+    from agent_framework.observability import OBSERVABILITY_SETTINGS
 
 
 class ToolcallMiddleware(FunctionMiddleware):
     """Puts the pipeline around every function tool of an agent.
 
-    Approvals, hand-overs and what ends the run pass untouched.
+    Approvals, hand-overs and what ends the run pass untouched. A failure is a result with an ``exception``, so that
+    the framework counts it; its text is the pipeline's.
 
     Args:
         effects: The effects of tools by name; else ``additional_properties={"effect": "read"}`` of the tool; else
             ``mutating``.
-        options: Options of `Host`, such as ``timeout=60``.
+        options: Options of `Host`, such as ``timeout=60``. ``principal=`` and ``conversation=`` get the
+            ``FunctionInvocationContext``. Without them the conversation is the id of the session.
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
@@ -48,16 +54,27 @@ class ToolcallMiddleware(FunctionMiddleware):
         offered = {tool.name: self.host.describe(tool, _describe) for tool in tools if isinstance(tool, FunctionTool)}
 
         async def body(call: ValidCall) -> object:
-            context.arguments = dict(call.params)
+            if type(call.arguments) is not Accepted or call.params != call.arguments:
+                context.arguments = dict(call.params)
             try:
                 await call_next()
             except Exception as exc:  # noqa: BLE001  # the framework's own, by name: the classes are private
                 return self._read_error(call, exc)
             return context.result
 
-        call = Call(context.function.name, _read(context), str(context.metadata.get("call_id", "")))
-        outcome = await self.host.run(self.host.offer(offered), call, body)
-        context.result = render(outcome, call=call) if is_failure(outcome) else outcome.unwrap()
+        session: Any = context.session
+        call = Call(
+            context.function.name,
+            _read(context),
+            str(context.metadata.get("call_id", "")),
+            conversation="" if session is None else str(session.session_id),
+        )
+        pipeline, is_traced = self.host.offer(offered), OBSERVABILITY_SETTINGS.ENABLED
+        outcome = await self.host.run(pipeline, call, body, context, counts_inside=is_traced)
+        if is_failure(outcome):
+            context.result = render(outcome, call=call)
+            raise UserInputRequiredException([_make_failed(call, outcome.failure().kind, context.result)])
+        context.result = outcome.unwrap()
 
     def _read_error(self, call: ValidCall, exc: Exception) -> object:
         match type(exc).__name__, exc.__cause__:
@@ -67,16 +84,43 @@ class ToolcallMiddleware(FunctionMiddleware):
                 return refuse_arguments(call, found)
             case "_FunctionArgumentValidationError", _:
                 return self.host.refuse_foreign(exc, exc)
+            case _, None if isinstance(exc, ToolException):  # of the tool, or of a limit of its runs
+                return self.host.refuse_foreign(exc, exc)
             case _:
                 raise exc
 
 
+def _make_failed(call: Call, kind: str, text: str) -> Content:
+    """Make the result of a failed call; the framework takes it from this exception alone as it is.
+
+    For an exception of another class the model reads "Function failed", without the text, and a plain result counts as
+    a success: ``max_consecutive_errors_per_request`` would never stop a run.
+    """
+    return Content.from_function_result(call.id, result=text, exception=kind)
+
+
 def _read(context: FunctionInvocationContext) -> Any:
-    """The arguments as the model sent them: the framework wraps text that is not a JSON object."""
+    """The arguments as the model sent them, or as the framework has read them if it accepts them.
+
+    The framework wraps text that is not a JSON object.
+    """
     given: Any = context.arguments
-    sent = given if isinstance(given, Mapping) else given.model_dump()
+    sent = dict(given) if isinstance(given, Mapping) else given.model_dump(exclude_unset=True)
+    if _is_accepted(context, sent):
+        return Accepted(sent)
     is_text = sent.keys() == {"raw"} and isinstance(sent["raw"], str)
-    return sent["raw"] if is_text and "raw" not in context.function.parameters().get("properties", ()) else dict(sent)
+    return sent["raw"] if is_text and "raw" not in context.function.parameters().get("properties", ()) else sent
+
+
+def _is_accepted(context: FunctionInvocationContext, sent: dict[str, Any]) -> bool:
+    """Whether the framework has validated these very arguments by the types of a function, and converted them.
+
+    The arguments of a tool with a JSON Schema of its author's it checks at their top level only.
+    """
+    if getattr(context.function, "input_model", None) is None:
+        return False
+    prepared = (each for each in context.metadata.values() if type(each).__name__ == "_PreparedArgumentsState")
+    return any(sent == each.arguments for each in prepared)
 
 
 def _describe(tool: Any) -> HostTool:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
+from opentelemetry import trace
 from pydantic import ValidationError as PydanticError
 
 from ..call import Call, ValidCall, is_failure
@@ -15,6 +19,8 @@ from ..messages.result_parts import find_parts
 from ..messages.values import to_data
 from ..tools import Effect, ToolView
 from .framework import list_offered, refuse_arguments, requires
+from .framework_reading import ValidatorReader, find_arguments_validator
+from .framework_spans import mark_failed
 from .host import ControlFlow, Host, HostTool
 
 with requires("fastmcp"):
@@ -26,9 +32,12 @@ with requires("fastmcp"):
         ToolError,
         ValidationError,
     )
-    from fastmcp.server.dependencies import get_context
+    from fastmcp.server.dependencies import get_access_token, get_context, without_injected_parameters
     from fastmcp.server.middleware import Middleware
+    from fastmcp.telemetry import suppress_fastmcp_telemetry
     from fastmcp.tools.base import Tool, ToolResult
+    from fastmcp.tools.function_tool import FunctionTool
+    from fastmcp.utilities.types import get_cached_typeadapter
     from fastmcp.utilities.versions import VersionSpec
     from mcp import MCPError
     from mcp.types import CallToolResult
@@ -43,7 +52,9 @@ class ToolcallMiddleware(Middleware):
     Args:
         effects: The effects of tools by name; else their annotations ``readOnlyHint`` and ``idempotentHint``, which
             the author of this very server wrote; else ``mutating``.
-        options: Options of `Host`, such as ``timeout=60``.
+        options: Options of `Host`, such as ``timeout=60``. ``principal=`` and ``conversation=`` get the
+            `MiddlewareContext`. Without them the principal is the client and the subject of the access token, and the
+            conversation the session of the client.
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
@@ -52,46 +63,83 @@ class ToolcallMiddleware(Middleware):
     async def on_call_tool(self, context: Any, call_next: Any) -> ToolResult:
         """Run one call."""
         server, sent = context.fastmcp_context.fastmcp, context.message
-        tools = await server.list_tools(run_middleware=False)
-        if all(tool.name != sent.name for tool in tools):  # names are suggested: only those that this client is shown
-            tools = await server.list_tools()
-        offered = {tool.name: tool for tool in tools}
-        version = _read_version(sent.meta)
-        if version is not None and (asked := await server.get_tool(sent.name, version)) is not None:
-            offered[sent.name] = asked
-        pipeline = self.host.offer({name: _describe(tool) for name, tool in offered.items()})
-        call = Call(sent.name, sent.arguments, find_request_id(context.fastmcp_context))
+        with suppress_fastmcp_telemetry():  # the client has asked for no list
+            tools = await server.list_tools(run_middleware=False)
+            if all(tool.name != sent.name for tool in tools):  # only those that this client is shown are suggested
+                tools = await server.list_tools()
+            offered = {tool.name: tool for tool in tools}
+            version = _read_version(sent.meta)
+            if version is not None and (asked := await server.get_tool(sent.name, version)) is not None:
+                offered[sent.name] = asked
+        strict = bool(getattr(server, "strict_input_validation", False))
+        pipeline = self.host.offer({name: _describe(tool, strict=strict) for name, tool in offered.items()})
+        call = Call(
+            sent.name,
+            sent.arguments,
+            find_request_id(context.fastmcp_context),
+            principal=_find_principal(),
+            conversation=_find_session(context.fastmcp_context),
+        )
         found: Any = pipeline.resolve(call)
         if not is_failure(found) and found.tool.name != sent.name:  # what decides by name has let another one pass
             again: ToolResult = await server.call_tool(found.tool.name, sent.arguments, version=version)
             return again
 
         told: list[ToolResult] = []
+        around = trace.get_current_span()
 
         async def body(valid: ValidCall) -> object:
             message = sent.model_copy(update={"arguments": dict(valid.params)})
             try:
-                answer = await call_next(context.copy(message=message))
+                with trace.use_span(around):  # FastMCP writes what it ran on the span of the request, if it is current
+                    answer = await call_next(context.copy(message=message))
             except FOREIGN as exc:
                 return read_error(self.host, valid, exc)
             if getattr(answer, "is_error", False):  # the tool's own result, which the client gets as it is
                 told.append(answer)
-                return self.host.refuse_foreign("\n".join(getattr(block, "text", "") for block in answer.content))
+                return self.host.refuse_authored("\n".join(getattr(block, "text", "") for block in answer.content))
             return answer
 
-        outcome = await self.host.run(pipeline, call, body)
+        outcome = await self.host.run(pipeline, call, body, context, counts_inside=around.is_recording())
         if is_failure(outcome):
             if told:
                 return told[-1]
             kind = outcome.failure().kind
+            mark_failed(around, kind)
             return ToolResult(content=render(outcome, call=call), is_error=True, meta={"toolcall/kind": kind})
         answered: Any = outcome.unwrap()
         result: ToolResult = answered
         return result
 
 
-def _describe(tool: Any) -> HostTool:
-    return HostTool(tool.description or "", tool.parameters, _read_hints(tool.annotations))
+def _describe(tool: Any, *, strict: bool) -> HostTool:
+    validator = find_validator(tool.fn) if isinstance(tool, FunctionTool) else None
+    read = None if validator is None else ValidatorReader(validator, strict=strict)
+    return HostTool(tool.description or "", tool.parameters, _read_hints(tool.annotations), read)
+
+
+@lru_cache(maxsize=1_000)
+def find_validator(function: Any) -> Any:
+    """Return the validator of the arguments that a client may send for a function; None if it has none."""
+    try:
+        return find_arguments_validator(get_cached_typeadapter(without_injected_parameters(function)))
+    except Exception:  # noqa: BLE001  # FastMCP has the last word on it
+        return None
+
+
+def _find_principal() -> str:
+    token: Any = get_access_token()
+    if token is None:
+        return ""
+    claims = getattr(token, "claims", None) or {}
+    subject = getattr(token, "subject", None) or claims.get("sub") or ""
+    return json.dumps([token.client_id, claims.get("iss") or "", subject])  # a subject is one of its issuer's
+
+
+def _find_session(context: Any) -> str:
+    with suppress(RuntimeError):  # the server was called without a client
+        return str(context.session_id)
+    return ""
 
 
 def _read_hints(hints: Any) -> str | None:
@@ -142,7 +190,7 @@ def read_error(host: Host, call: ValidCall, exc: Exception) -> Any:
                 raise TimeoutError(str(cause)) from cause
             return host.refuse_foreign(cause, cause)
         case _:
-            return host.refuse_foreign(exc, exc)
+            return host.refuse_authored(exc)
 
 
 def find_request_id(context: Any) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
+from weakref import ref
 
 from pydantic import ValidationError
 from returns.result import Failure
@@ -12,7 +14,7 @@ from returns.result import Failure
 from toolcall_pipeline.middlewares import Validate
 
 from ..adapters.common import build_definitions, to_parts
-from ..call import Call, Outcome, ResolvedCall, ValidCall
+from ..call import Call, Outcome, ResolvedCall, ValidCall, make_uuid
 from ..compose import Pipeline
 from ..errors import InvalidParams, MalformedCall
 from ..messages.parts import File, Image, find_media
@@ -85,3 +87,26 @@ def refuse_arguments(call: ValidCall, error: ValidationError) -> Failure[Invalid
     """
     params = dict(call.params)
     return Failure(PydanticErrors(call.tool.parameters.schema).convert(error, params, params))
+
+
+class ObjectIds:
+    """A text for each of the objects that it is asked about, as long as they live. None of them has an id itself."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[ref[Any], str]] = {}
+
+    def find(self, held: object) -> str:
+        """Return the text of an object; "" for one that cannot be followed."""
+        found = self._known.get(id(held))
+        if found is not None and found[0]() is held:
+            return found[1]
+        try:
+            followed = ref(held, partial(self._forget, id(held)))
+        except TypeError:
+            return ""
+        made = make_uuid()
+        self._known[id(held)] = (followed, made)
+        return made
+
+    def _forget(self, key: int, _held: object) -> None:
+        self._known.pop(key, None)

@@ -18,17 +18,21 @@ from returns.result import Failure
 
 from toolcall_pipeline.middlewares import standard
 
-from ..call import Call, Outcome, ValidCall
+from ..call import Call, Outcome, ValidCall, is_failure
 from ..compose import Pipeline
-from ..errors import ExecutionFailed, SetupError
+from ..errors import Crashed, ExecutionFailed, SetupError
 from ..executors import Executor
 from ..executors.body import begin_body, end_body
 from ..options import check_function, check_type, refuse
 from ..privacy import approved, get_logger, scrub
 from ..tools import Effect, Tool, ToolRegistry
+from .framework_reading import HostParameters, Reader
+from .framework_spans import among_the_frameworks_spans, mark_failed
 
 # Runs the tool of a call as the framework would: with the resolved name and the validated params.
 Body: TypeAlias = Callable[[ValidCall], Awaitable[object]]
+# Finds a principal or a conversation in what a framework hands to its hooks; None or "": there is none.
+Find: TypeAlias = Callable[[Any], str | None]
 
 T = TypeVar("T")
 _EFFECTS = tuple(each for each in get_args(Effect) if each != "keyed")  # no framework hands a key to its tools
@@ -46,11 +50,15 @@ class HostTool:
         description: The description that a model sees.
         parameters: A JSON Schema; None: any object.
         effect: Its effect, where the framework's own metadata name one; None: they do not.
+        read: Reads arguments as the framework does before it runs the tool, and raises where it refuses them. A call
+            that it accepts is never refused. It has to equal the reader of the same tool in a later offer. None: the
+            schema alone decides.
     """
 
     description: str = ""
     parameters: Mapping[str, Any] | None = None
     effect: str | None = None
+    read: Reader | None = None
 
 
 class Host:
@@ -63,6 +71,9 @@ class Host:
             framework's own metadata say. Default: none.
         passes: Exceptions of the framework's own control flow, such as an interrupt or an approval. They go through
             the pipeline untouched, and no stage reads them as a failure. Default: none.
+        principal: Finds who asks, in what the framework hands to its hook; it stands above what the adapter finds.
+            Default None: the adapter alone.
+        conversation: The same for the conversation of a call.
         build: Makes the pipeline for a registry; called with ``executor=`` and ``options``. Default: `standard`.
         options: Options of ``build``, such as ``timeout=60``.
 
@@ -75,6 +86,8 @@ class Host:
         effects: Mapping[str, Effect] | None = None,
         *,
         passes: tuple[type[BaseException], ...] = (),
+        principal: Find | None = None,
+        conversation: Find | None = None,
         build: Callable[..., Pipeline] = standard,
         **options: Any,
     ) -> None:
@@ -86,7 +99,11 @@ class Host:
         if not isinstance(cast("object", passes), tuple) or not all(map(_is_exception, passes)):
             refuse("Host", "passes", "a tuple of classes of exceptions", passes)
         check_function("Host", "build", build)
+        for option, find in (("principal", principal), ("conversation", conversation)):
+            if find is not None:
+                check_function("Host", option, find)
         self._passes = passes
+        self._principal, self._conversation = principal, conversation
         self._build = build
         self._options = options
         self._made: dict[str, list[tuple[HostTool, Tool[..., Any]]]] = {}  # two agents may mean two tools by one name
@@ -122,29 +139,53 @@ class Host:
             found = self._described[id(tool)] = (tool, read(tool))  # kept with the tool, so that its id stays its own
         return found[1]
 
-    async def run(self, pipeline: Pipeline, call: Call, body: Body) -> Outcome:
+    async def run(
+        self, pipeline: Pipeline, call: Call, body: Body, context: object = None, *, counts_inside: bool = False
+    ) -> Outcome:
         """Run one call through a pipeline that `offer` returned.
 
         Args:
             pipeline: For the tools that the model may call.
-            call: As the model sent it.
+            call: As the model sent it, with the principal and the conversation that the framework knows.
             body: Runs the tool in the framework. It may return a ``Failure``, as a tool may.
+            context: For the functions ``principal=`` and ``conversation=``.
+            counts_inside: Whether the framework makes a span ``execute_tool`` when ``body`` runs the tool: then the
+                span of the call is none.
 
         Returns:
-            Success with what ``body`` returned, or a Failure.
+            Success with what ``body`` returned, or a Failure. If one of these functions raises, nothing runs.
 
         Raises:
             BaseException: One of ``passes``, as ``body`` raised it.
         """
+        try:
+            signed = self.sign(call, context)
+        except Exception as exc:  # noqa: BLE001  # without its principal a call must not meet another one's answers
+            return Failure(Crashed(exc))
         token = _body.set(self._let_pass(body))
         try:
-            return await pipeline(call)
+            with among_the_frameworks_spans(counts_inside=counts_inside) as span:
+                outcome = await pipeline(signed)
+                cast("Any", call).wording = signed.wording  # for the text of the call that was handed in
+                if is_failure(outcome):
+                    mark_failed(span, outcome.failure().kind)
+                return outcome
         except ControlFlow as exc:
             raise exc.raised from exc.raised.__cause__
         finally:
             _body.reset(token)
 
-    def run_sync(self, pipeline: Pipeline, call: Call, body: Callable[[ValidCall], object]) -> Outcome:
+    def sign(self, call: Call, context: object) -> Call:
+        """Return the call with the principal and the conversation that the user's functions find in the context."""
+        principal = call.principal if self._principal is None else self._principal(context) or ""
+        conversation = call.conversation if self._conversation is None else self._conversation(context) or ""
+        if (principal, conversation) == (call.principal, call.conversation):
+            return call
+        return attrs.evolve(call, principal=str(principal), conversation=str(conversation))
+
+    def run_sync(
+        self, pipeline: Pipeline, call: Call, body: Callable[[ValidCall], object], context: object = None
+    ) -> Outcome:
         """As `run`, for a framework without an event loop: all runs in the caller's thread, or beside its loop.
 
         A time limit of the pipeline is not heard while ``body`` blocks.
@@ -154,7 +195,7 @@ class Host:
             async def body_later(call: ValidCall) -> object:
                 return body(call)
 
-            return await self.run(pipeline, call, body_later)
+            return await self.run(pipeline, call, body_later, context)
 
         try:
             get_running_loop()
@@ -166,6 +207,10 @@ class Host:
     def refuse_foreign(self, text: object, cause: BaseException | None = None) -> Failure[ExecutionFailed]:
         """A failure that the framework reports with a text of its own, which is scrubbed as foreign text is."""
         return Failure(ExecutionFailed(approved(scrub(str(text))), cause=cause))
+
+    def refuse_authored(self, text: object) -> Failure[ExecutionFailed]:
+        """A failure in the words that the tool's author wrote for the model, which reach it as they are."""
+        return Failure(ExecutionFailed(approved(str(text))))  # without a cause: the author knows what became of it
 
     def _let_pass(self, body: Body) -> Body:
         async def guarded(call: ValidCall) -> object:
@@ -193,6 +238,8 @@ class Host:
         except SetupError as exc:
             _logger.warning("the schema of %s is left to its framework: %s", name, exc)
             made = Tool.from_schema(parameters=None, **facts)
+        made.parameters = HostParameters.around(made.parameters, offered.read)
+        made.compile()
         known.append((offered, made))
         return made
 
@@ -207,7 +254,13 @@ class ControlFlow(BaseException):
     """Carries an exception of the framework through the pipeline, which reads no BaseException as a failure.
 
     An adapter raises it in a body where the class of an exception, as in ``passes``, does not say whether it passes.
+
+    Attributes:
+        landed: False, so that the call is no lost one: the framework runs it again, or lets a person decide.
+        raised: The exception.
     """
+
+    landed: ClassVar[bool] = False
 
     def __init__(self, raised: BaseException) -> None:
         super().__init__()

@@ -9,10 +9,13 @@ from typing import Any
 from ..adapters.common import says_error
 from ..call import Call, Outcome, ValidCall, is_failure
 from ..compose import Pipeline
+from ..errors import ExecutionFailed
 from ..messages import File, Image, Wording, render
 from ..options import check_type
 from ..tools import Effect, ToolView
 from .framework import foresee, list_media, list_offered, requires
+from .framework_reading import ModelReader
+from .framework_spans import below_openinference
 from .host import Host, HostTool
 
 with requires("langchain"):
@@ -23,22 +26,30 @@ with requires("langchain"):
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from langgraph.errors import GraphBubbleUp
     from langgraph.prebuilt.tool_node import ToolCallRequest
+    from pydantic import BaseModel
 
 
 __all__ = ["ToolcallMiddleware", "export_tools"]
+
+_UNREAD = "invalid_json"  # the only key of the arguments of a call whose text LangChain could not read
+_FOREIGN = (("Error: ", "\n Please fix your mistakes."), ("Error invoking tool ", " and try again."))
+_AUTHORED = "Error: ToolException("  # the first of these texts, around the words of a tool's author
 
 
 class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
     """Puts the pipeline around every tool call of an agent, sync or async.
 
     LangGraph's own control flow (interrupts, commands) passes untouched, and injected state stays LangGraph's.
-    Names and arguments are put right in the model's reply, so that an approval judges the call that will run.
+    Names and arguments are put right in the model's reply, so that an approval judges the call that will run. A call
+    whose arguments LangChain could not read is one as well, so that the model hears of it.
 
     Args:
         effects: The effects of tools by name; else ``metadata={"effect": "read"}`` of the tool; else ``mutating``.
         tools: Tools that the model reads about while the agent runs, which the agent itself does not list. Default:
             none.
-        options: Options of `Host`, such as ``timeout=60``.
+        options: Options of `Host`, such as ``timeout=60``. ``principal=`` and ``conversation=`` get the
+            ``ToolCallRequest``. Without them the principal is the ``user_id`` of the run's configuration, and the
+            conversation its ``thread_id``, else the run.
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, *, tools: Any = (), **options: Any) -> None:
@@ -61,36 +72,78 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
         """Run one call in the caller's thread."""
         pipeline, call, tools = self._read(request)
+        told: list[ToolMessage] = []
 
         def body(valid: ValidCall) -> object:
-            return self._check(handler(_write(request, valid, tools)))
+            return self._check(handler(_write(request, valid, tools)), told)
 
-        return _answer(request, call, self.host.run_sync(pipeline, call, body))
+        with below_openinference():
+            outcome = self.host.run_sync(pipeline, call, body, request)
+        return _answer(request, call, outcome, told)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
         """Run one call."""
         pipeline, call, tools = self._read(request)
+        told: list[ToolMessage] = []
 
         async def body(valid: ValidCall) -> object:
-            return self._check(await handler(_write(request, valid, tools)))
+            return self._check(await handler(_write(request, valid, tools)), told)
 
-        return _answer(request, call, await self.host.run(pipeline, call, body))
+        with below_openinference():
+            outcome = await self.host.run(pipeline, call, body, request)
+        return _answer(request, call, outcome, told)
 
     def _read(self, request: ToolCallRequest) -> tuple[Pipeline, Call, dict[str, BaseTool]]:
         offered, tools = self._offer([*request.runtime.tools, *([request.tool] if request.tool else ())])
         sent = request.tool_call
-        return offered, Call(sent["name"], sent["args"], sent["id"] or ""), tools
+        unread = _read_unread(sent["args"], tools.get(sent["name"]))
+        principal, conversation = _find_caller(request)
+        return (
+            offered,
+            Call(
+                sent["name"],
+                sent["args"] if unread is None else unread,
+                sent["id"] or "",
+                principal=principal,
+                conversation=conversation,
+            ),
+            tools,
+        )
 
     def _offer(self, every: Iterable[Any]) -> tuple[Pipeline, dict[str, BaseTool]]:
         tools = {tool.name: tool for tool in (*self._further, *every) if isinstance(tool, BaseTool)}
         return self.host.offer({name: self.host.describe(tool, describe) for name, tool in tools.items()}), tools
 
-    def _check(self, answer: object) -> object:
-        if isinstance(answer, ToolMessage) and answer.status == "error":
-            return self.host.refuse_foreign(answer.text)
-        return answer
+    def _check(self, answer: object, told: list[ToolMessage]) -> object:
+        if not isinstance(answer, ToolMessage) or answer.status != "error":
+            return answer
+        text = answer.text
+        told[:] = [answer]
+        if any(text.startswith(first) and text.endswith(last) for first, last in _FOREIGN):
+            return (self.host.refuse_authored if text.startswith(_AUTHORED) else self.host.refuse_foreign)(text)
+        return self.host.refuse_authored(text)  # of a ToolException, or of a function that the author gave
+
+
+def _read_unread(args: Mapping[str, Any], tool: BaseTool | None) -> str | None:
+    """Return the text that LangChain could not read as arguments; None: it could."""
+    if args.keys() != {_UNREAD} or not isinstance(text := args[_UNREAD], str):
+        return None
+    return None if tool is not None and _UNREAD in tool.args else text
+
+
+def _find_caller(request: ToolCallRequest) -> tuple[str, str]:
+    """The principal and the conversation that a run of a graph knows.
+
+    A run without a thread is a conversation of its own: LangGraph gives its first message an id.
+    """
+    config: Any = request.runtime.config
+    known = config.get("configurable") or {}
+    user = known.get("user_id") or known.get("langgraph_auth_user_id") or ""
+    messages: Any = request.state.get("messages") if isinstance(request.state, Mapping) else None
+    first = getattr(messages[0], "id", None) if messages else None
+    return str(user), str(known.get("thread_id") or config.get("run_id") or first or "")
 
 
 def _write(request: ToolCallRequest, call: ValidCall, tools: Mapping[str, BaseTool]) -> ToolCallRequest:
@@ -98,10 +151,14 @@ def _write(request: ToolCallRequest, call: ValidCall, tools: Mapping[str, BaseTo
     return request.override(tool_call=sent, tool=tools[call.tool.name])
 
 
-def _answer(request: ToolCallRequest, call: Call, outcome: Outcome) -> Any:
+def _answer(request: ToolCallRequest, call: Call, outcome: Outcome, told: list[ToolMessage]) -> Any:
+    """Return the message; LangChain's own message for a failure keeps its blocks, its artifact and its id."""
     if not is_failure(outcome):
         return outcome.unwrap()
-    sent = request.tool_call
+    sent, error = request.tool_call, outcome.failure()
+    if told and isinstance(error, ExecutionFailed):
+        is_own = str(error.message) == told[-1].text
+        return told[-1] if is_own else told[-1].model_copy(update={"content": render(outcome, call=call)})
     return ToolMessage(render(outcome, call=call), name=sent["name"], tool_call_id=sent["id"] or "", status="error")
 
 
@@ -117,21 +174,44 @@ def put_calls_right(reply: Any, pipeline: Pipeline) -> Any:
             return replace(reply, model_response=put_calls_right(reply.model_response, pipeline))
         case ModelResponse(structured_response=None):
             return replace(reply, result=[put_calls_right(each, pipeline) for each in reply.result])
-        case AIMessage(tool_calls=[_, *_]):
-            return reply.model_copy(update={"tool_calls": [_put_right(each, pipeline) for each in reply.tool_calls]})
+        case AIMessage() if reply.tool_calls or reply.invalid_tool_calls:
+            unread = [_make_call(each) for each in reply.invalid_tool_calls]
+            calls = [_put_right(each, pipeline) for each in (*reply.tool_calls, *unread)]
+            return reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": []})
         case _:
             return reply
 
 
 def describe(tool: BaseTool) -> HostTool:
-    """Return the description of a tool as LangChain gives it to the model, and its effect."""
+    """Return the description of a tool as LangChain gives it to the model, its effect, and how it reads arguments."""
     function = convert_to_openai_tool(tool)["function"]
-    return HostTool(function.get("description", ""), function.get("parameters"), (tool.metadata or {}).get("effect"))
+    effect = (tool.metadata or {}).get("effect")
+    return HostTool(function.get("description", ""), function.get("parameters"), effect, _find_reader(tool))
+
+
+def _find_reader(tool: BaseTool) -> ModelReader | None:
+    """LangChain reads by a model of pydantic; a JSON Schema of the author's it does not ask."""
+    schema: Any = tool.args_schema
+    if not isinstance(schema, type) or not issubclass(schema, BaseModel):
+        return None
+    shown: Any = tool.tool_call_schema  # without what the graph injects, but also without second names
+    return ModelReader(schema if shown.model_fields.keys() == schema.model_fields.keys() else shown)
+
+
+def _make_call(unread: Any) -> Any:
+    """Make a call of one that LangChain could not read: it would end the run, and the model would not hear of it."""
+    return {
+        "type": "tool_call",
+        "name": unread["name"] or "",
+        "args": {_UNREAD: unread["args"] or ""},
+        "id": unread["id"],
+    }
 
 
 def _put_right(asked: Any, pipeline: Pipeline) -> Any:
-    valid = foresee(pipeline, Call(asked["name"], asked["args"], asked["id"] or ""))
-    if valid is None or (valid.tool.name == asked["name"] and not valid.repairs):
+    unread = _read_unread(asked["args"], None)
+    valid = foresee(pipeline, Call(asked["name"], asked["args"] if unread is None else unread, asked["id"] or ""))
+    if valid is None or (unread is None and valid.tool.name == asked["name"] and not valid.repairs):
         return asked
     return {**asked, "name": valid.tool.name, "args": dict(valid.params)}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-from collections.abc import Iterable, Mapping
-from contextvars import ContextVar
+from collections.abc import Mapping
+from contextlib import suppress
 from copy import copy
 from typing import Any
 
@@ -20,7 +20,8 @@ from ..errors import Crashed, ExecutionFailed, SetupError
 from ..messages import File, Image, render
 from ..privacy import approved
 from ..tools import Effect, ToolView
-from .framework import foresee, list_media, list_offered, refuse_arguments, requires
+from .framework import ObjectIds, foresee, list_media, list_offered, refuse_arguments, requires
+from .framework_reading import load
 from .host import Host, HostTool
 
 with requires("openai-agents"):
@@ -33,40 +34,50 @@ with requires("openai-agents"):
         ToolOutputFileContent,
         ToolOutputImage,
         ToolOutputText,
+        default_tool_error_function,
     )
+    from agents.function_schema import FuncSchema
     from agents.tool import resolve_function_tool_failure_error_function, set_function_tool_failure_error_function
+    from agents.tracing import SpanError, get_current_span
+
+    from .openai_names import RenamingProvider, Turn, describe, turn, wrap_model
 
 
 __all__ = ["export_tools", "pipelined", "run_config"]
 
 
-_active: ContextVar[Agent[Any]] = ContextVar("toolcall_pipeline_active_agent")
-
-
 def pipelined(agent: Agent[Any], effects: Mapping[str, Effect] | None = None, **options: Any) -> Agent[Any]:
     """The same agent, with the pipeline around each of its function tools.
 
-    Approvals, guardrails, hand-overs and hosted tools stay with the SDK; approvals and guardrails of a tool's input see
-    the arguments as the pipeline repairs them. A ``failure_error_function`` is not asked any more: the pipeline says
-    what went wrong. Where it is None, an exception of the SDK that a tool raises ends the run, as without the pipeline.
+    Approvals, guardrails, hand-overs, MCP servers and hosted tools stay with the SDK; approvals and guardrails of a
+    tool's input see the arguments as the pipeline repairs them. A name that stands for a tool beyond doubt is put right
+    in the reply. A ``failure_error_function`` of the author's is asked about an exception of the tool; where it is
+    None, an exception of the SDK that a tool raises ends the run, as without the pipeline.
 
     Args:
         agent: It is not changed.
         effects: The effects of tools by name. A tool that is not named counts as ``mutating``.
-        options: Options of `Host`, such as ``timeout=60``.
+        options: Options of `Host`, such as ``timeout=60``. ``principal=`` and ``conversation=`` get the `ToolContext`.
+            Without them the conversation is the ``group_id`` of the run's configuration, else the conversation that
+            the provider keeps, else the run.
     """
     host = Host(effects, passes=(AgentsException,), **options)
     functions = [each for each in agent.tools if isinstance(each, FunctionTool)]
+    offered = {each.name: _describe(each) for each in functions}
 
     def wrap(tool: FunctionTool) -> FunctionTool:
-        pipeline = host.offer(_describe([*functions, tool]))  # last: a tool of another namespace may share its name
+        pipeline = host.offer({**offered, tool.name: _describe(tool)})  # one of another namespace may share its name
         return put_behind(tool, host, pipeline)
 
-    return agent.clone(tools=[wrap(each) if isinstance(each, FunctionTool) else each for each in agent.tools])
+    tools: Any = [wrap(each) if isinstance(each, FunctionTool) else each for each in agent.tools]
+    return agent.clone(tools=tools, model=wrap_model(agent.model, host))
 
 
 def run_config(agent: Agent[Any], **options: Any) -> RunConfig:
     """Return a configuration that answers an unknown name to the model; else the SDK raises for it.
+
+    The answer names all that the agent has: function tools, tools of MCP servers, hosted tools and hand-offs. A model
+    that the SDK finds by its name has names put right as well.
 
     Args:
         agent: The return value of `pipelined`.
@@ -74,39 +85,92 @@ def run_config(agent: Agent[Any], **options: Any) -> RunConfig:
             well.
 
     Raises:
-        SetupError: ``agent`` is another one, or has no function tools.
+        SetupError: ``agent`` has a function tool that is not behind the pipeline.
     """
-    if not _list_behind(agent.tools):
-        raise SetupError("run_config: `agent` must be what pipelined() returned, with a function tool")
+    functions = [each for each in agent.tools if isinstance(each, FunctionTool)]
+    behind = [each.on_invoke_tool for each in functions if isinstance(each.on_invoke_tool, Behind)]
+    if functions and not behind:
+        raise SetupError("run_config: `agent` must be the return value of pipelined()")
+    host = behind[0].host if behind else Host()
     own_filter, own_formatter = (
         options.pop(each, None) for each in ("call_model_input_filter", "tool_error_formatter")
     )
 
     async def learn(data: Any) -> Any:
-        _active.set(data.agent)  # hand-overs change it, and the formatter of an error does not get it
+        turn.set(Turn(data.agent))  # hand-overs change it, and the formatter of an error does not get it
         return data.model_data if own_filter is None else await wait_for(own_filter(data))
 
     async def tell(args: Any) -> str | None:
         if args.kind != "tool_not_found":
             return None if own_formatter is None else await wait_for(own_formatter(args))
-        # those that are enabled
-        own = _list_behind(await _active.get(agent).clone(mcp_servers=[]).get_all_tools(args.run_context))
-        if not own:
-            return None
-        pipeline = own[0].host.offer(_describe(each.tool for each in own))
+        known = turn.get() or Turn(agent)
+        offered = known.offered
+        if offered is None:
+            offered = describe(await known.agent.get_all_tools(args.run_context), known.agent.handoffs)
+        pipeline = host.offer(offered)
         found: Any = pipeline.resolve(Call(args.tool_name))
-        return render(found, wording=pipeline.wording) if is_failure(found) else None
+        return render(found, wording=pipeline.wording) if offered and is_failure(found) else None
 
     options |= {"tool_error_formatter": tell, "call_model_input_filter": learn}
-    return RunConfig(tool_not_found_behavior="return_error_to_model", **options)
+    config = RunConfig(tool_not_found_behavior="return_error_to_model", **options)
+    config.model, config.model_provider = wrap_model(config.model, host), RenamingProvider(config.model_provider, host)
+    return config
 
 
-def _list_behind(tools: Any) -> list[Behind]:
-    return [tool.on_invoke_tool for tool in tools if isinstance(getattr(tool, "on_invoke_tool", None), Behind)]
+@attrs.frozen
+class _FunctionReader:
+    """Reads arguments as a function tool of the SDK does, which it made of a function.
+
+    Attributes:
+        schema: It makes the arguments of a call of the function.
+    """
+
+    schema: FuncSchema = attrs.field(eq=id)
+
+    def __call__(self, arguments: Any) -> object:
+        return self.schema.to_call_args(self.schema.params_pydantic_model(**load(arguments) or {}))
 
 
-def _describe(tools: Iterable[FunctionTool]) -> dict[str, HostTool]:
-    return {tool.name: HostTool(tool.description, tool.params_json_schema) for tool in tools}
+def _describe(tool: FunctionTool) -> HostTool:
+    schema = find_function_schema(tool.on_invoke_tool)
+    read = None if schema is None else _FunctionReader(schema)
+    return HostTool(tool.description, require_no_defaults(tool.params_json_schema), read=read)
+
+
+def find_function_schema(invoke: Any, depth: int = 4) -> FuncSchema | None:
+    """Find what the SDK made of the function of a tool, in the closures of the tool's invoker; None: it has none."""
+    inner = getattr(invoke, "_invoke_tool_impl", None)
+    held = [] if inner is None else [inner]
+    for cell in getattr(invoke, "__closure__", None) or ():
+        with suppress(ValueError):  # an empty cell
+            held.append(cell.cell_contents)
+    for each in held:
+        found = each if isinstance(each, FuncSchema) else None
+        if found is None and depth and callable(each) and not isinstance(each, type):
+            found = find_function_schema(each, depth - 1)
+        if found is not None:
+            return found
+    return None
+
+
+def require_no_defaults(schema: Any) -> Any:
+    """Return a JSON Schema that requires no property with a default or null: a strict one requires every property."""
+    if isinstance(schema, list):
+        return [require_no_defaults(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: require_no_defaults(each) for key, each in schema.items()}
+    required, properties = made.get("required"), made.get("properties")
+    if isinstance(required, list) and isinstance(properties, dict):
+        made["required"] = [name for name in required if not _may_be_left_out(properties.get(name))]
+    return made
+
+
+def _may_be_left_out(schema: Any) -> bool:
+    if not isinstance(schema, dict):
+        return False
+    forms = [schema.get("type"), *(each.get("type") for each in schema.get("anyOf") or () if isinstance(each, dict))]
+    return "default" in schema or any(each == "null" or (isinstance(each, list) and "null" in each) for each in forms)
 
 
 def judge_repaired(tool: Any, pipeline: Pipeline) -> dict[str, Any]:
@@ -151,12 +215,21 @@ _UNFIT = "Invalid JSON input for tool"  # how the SDK says that a function's own
 
 @attrs.frozen(eq=False)
 class Behind:
-    """Stands in place of the invoker of a tool."""
+    """Stands in place of the invoker of a tool.
+
+    Attributes:
+        tool: The tool, without a function that turns exceptions into texts.
+        host: Of the agent.
+        pipeline: For the tools of the agent.
+        raises: Whether an exception of the SDK ends the run, as ``failure_error_function=None`` says.
+        words: The author's own ``failure_error_function``; None: there is none.
+    """
 
     tool: FunctionTool
     host: Host
     pipeline: Pipeline
-    raises: bool  # an exception of the SDK ends the run, as ``failure_error_function=None`` says
+    raises: bool
+    words: Any = None
 
     async def __call__(self, context: Any, sent: str) -> Any:
         """Run one call."""
@@ -167,9 +240,24 @@ class Behind:
             except AgentsException as exc:
                 return self._read(call, exc)
 
-        call = Call(self.tool.name, sent, context.tool_call_id, deps=context.context)
-        outcome = await self.host.run(self.pipeline, call, body)
-        return render(outcome, call=call) if is_failure(outcome) else outcome.unwrap()
+        call = Call(
+            self.tool.name,
+            sent,
+            context.tool_call_id,
+            deps=context.context,
+            conversation=_find_conversation(context),
+        )
+        outcome = await self.host.run(self.pipeline, call, body, context)
+        if not is_failure(outcome):
+            return outcome.unwrap()
+        error: Any = outcome.failure()
+        if (span := get_current_span()) is not None:
+            data = {"tool_name": self.tool.name, "error": error.kind}
+            span.set_error(SpanError(message="Error running tool (non-fatal)", data=data))
+        cause = getattr(error, "cause", None)
+        if self.words is not None and isinstance(cause, Exception):
+            return await wait_for(self.words(context, cause))
+        return render(outcome, call=call)
 
     def _read(self, call: ValidCall, exc: AgentsException) -> object:
         if isinstance(exc, ModelBehaviorError) and str(exc).startswith(_UNFIT):
@@ -179,6 +267,16 @@ class Behind:
         if self.raises:
             raise exc
         return Failure(Crashed(exc))
+
+
+_runs = ObjectIds()
+
+
+def _find_conversation(context: Any) -> str:
+    """The conversation of a call; each run shares one record of its usage among the contexts of its calls."""
+    group = getattr(getattr(context, "run_config", None), "group_id", None)
+    known = turn.get()
+    return group or (known is not None and known.conversation) or _runs.find(context.usage)
 
 
 def put_behind(tool: FunctionTool, host: Host, pipeline: Pipeline) -> FunctionTool:
@@ -192,10 +290,11 @@ def put_behind(tool: FunctionTool, host: Host, pipeline: Pipeline) -> FunctionTo
         pipeline: For the tools of the agent; of several that share the name of this one it has to know this one.
     """
     raw = dataclasses.replace(tool)
-    raises = resolve_function_tool_failure_error_function(tool) is None
+    words = resolve_function_tool_failure_error_function(tool)
     set_function_tool_failure_error_function(raw, None)  # else each exception is a text, before it is classified
     changed = judge_repaired(tool, pipeline)
-    return dataclasses.replace(tool, on_invoke_tool=Behind(raw, host, pipeline, raises), **changed)
+    own = None if words is default_tool_error_function else words
+    return dataclasses.replace(tool, on_invoke_tool=Behind(raw, host, pipeline, words is None, own), **changed)
 
 
 def export_tools(registry: ToolView, pipeline: Pipeline) -> list[FunctionTool]:

@@ -16,9 +16,9 @@ from ..errors import ExecutionFailed
 from ..messages import render
 from ..messages.result_parts import find_parts
 from ..messages.values import to_data
-from ..privacy import approved
 from ..tools import Effect, ToolView
 from .framework import foresee, list_media, list_offered, requires
+from .framework_reading import ValidatorReader, checks_names
 from .host import Host, HostTool
 
 with requires("pydantic-ai-slim"):
@@ -34,19 +34,22 @@ _PASSES = (
         exceptions.SkipToolExecution,
         exceptions.SkipToolValidation,
     ),
-    *(exceptions.ToolRetryError, exceptions.ToolFailedError, exceptions.UsageLimitExceeded, exceptions.RunCancelled),
+    *(exceptions.UsageLimitExceeded, exceptions.RunCancelled, exceptions.UnexpectedModelBehavior, exceptions.UserError),
 )
+_COUNTED = (exceptions.ToolRetryError, exceptions.ToolFailedError)  # failures that Pydantic AI has recorded itself
 
 
 class ToolcallCapability(AbstractCapability[Any]):
     """Puts the pipeline around every function tool of an agent.
 
-    A call that asks for approval or defers passes untouched, and so do Pydantic AI's own retries, its limits of usage
-    and what cancels a run. `ModelRetry` and `ToolFailed` are the tool author's words: the model reads them.
+    A call that asks for approval or defers passes untouched, and so do Pydantic AI's limits of usage and what cancels a
+    run. `ModelRetry` and `ToolFailed` are the tool author's words: the model reads them. Refused arguments and
+    `ModelRetry` spend Pydantic AI's ``retries``, which end the run as they do without the pipeline.
 
     Args:
         effects: The effects of tools by name; else ``metadata={"effect": "read"}`` of the tool; else ``mutating``.
-        options: Options of `Host`, such as ``timeout=60``.
+        options: Options of `Host`, such as ``timeout=60``. ``principal=`` and ``conversation=`` get the `RunContext`.
+            Without them the conversation is the run's.
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
@@ -57,48 +60,76 @@ class ToolcallCapability(AbstractCapability[Any]):
         """One of its own for each run: agents and runs may share a capability, and differ in their tools."""
         return copy(self)
 
-    async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:  # noqa: ARG002
+    async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
         """Put right a name that stands for a tool beyond doubt: Pydantic AI refuses unknown names itself."""
-        return put_names_right(response, *self._offer(request_context))
+        return put_names_right(response, *self._offer(ctx, request_context))
 
-    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:  # noqa: ARG002
+    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
         """Say of an unknown name what the pipeline says of it, in the request alone."""
-        return tell_unknown_names(request_context, *self._offer(request_context))
+        return tell_unknown_names(request_context, *self._offer(ctx, request_context))
 
     async def wrap_tool_validate(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
         """Validate by the pipeline first, and give Pydantic AI the repaired arguments."""
         pipeline, sent = self._read(ctx, tool_def, call, args)
         if (valid := foresee(pipeline, sent)) is not None:
-            return await handler(dict(valid.params))
-        raise ToolFailed(render(await pipeline(sent), call=sent))  # refused there too, and recorded
+            return await handler(dict(valid.params) if valid.repairs else args)
+        outcome = await self.host.run(pipeline, sent, _never, ctx)  # refused there too, and recorded
+        raise ModelRetry(render(outcome, call=sent))
 
     async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
         """Run one call."""
+        raised: list[Exception] = []
 
         async def body(valid: ValidCall) -> object:  # noqa: ARG001  # Pydantic AI has validated as well
             try:
                 return await handler(args)
             except (ModelRetry, ToolFailed) as exc:
-                return Failure(ExecutionFailed(approved(exc.message), cause=exc))
+                raised[:] = [exc]
+                return self.host.refuse_authored(exc.message)
+            except _COUNTED as exc:
+                raised[:] = [exc]
+                part: Any = getattr(exc, "tool_retry", None) or getattr(exc, "tool_failed", None)
+                return self.host.refuse_authored(getattr(part, "content", exc))
 
         pipeline, sent = self._read(ctx, tool_def, call, call.args)
-        outcome = await self.host.run(pipeline, sent, body)
-        if is_failure(outcome):
-            raise ToolFailed(render(outcome, call=sent))
-        return outcome.unwrap()
+        outcome = await self.host.run(pipeline, sent, body, ctx)
+        if not is_failure(outcome):
+            return outcome.unwrap()
+        if raised and isinstance(outcome.failure(), ExecutionFailed):
+            raise raised[-1]
+        raise ToolFailed(render(outcome, call=sent))
 
-    def _offer(self, request: Any) -> tuple[Pipeline, frozenset[str]]:
-        self._offered = {each.name: _describe(each) for each in request.model_request_parameters.function_tools}
+    def _offer(self, ctx: Any, request: Any) -> tuple[Pipeline, frozenset[str]]:
+        tools = _list_tools(ctx)
+        self._offered = {
+            each.name: _describe(ctx, each, tools) for each in request.model_request_parameters.function_tools
+        }
         output = (each.name for each in request.model_request_parameters.output_tools)
         return self.host.offer(self._offered), frozenset((*self._offered, *output))
 
     def _read(self, ctx: Any, tool_def: Any, call: Any, args: Any) -> tuple[Pipeline, Call]:
-        offered = {**self._offered, tool_def.name: _describe(tool_def)}
-        return self.host.offer(offered), Call(tool_def.name, args, call.tool_call_id or "", deps=ctx.deps)
+        offered = {**self._offered, tool_def.name: _describe(ctx, tool_def, _list_tools(ctx))}
+        conversation = getattr(ctx, "conversation_id", None) or getattr(ctx, "run_id", None) or ""
+        return self.host.offer(offered), Call(
+            tool_def.name, args, call.tool_call_id or "", deps=ctx.deps, conversation=str(conversation)
+        )
 
 
-def _describe(tool: Any) -> HostTool:
-    return HostTool(tool.description or "", tool.parameters_json_schema, (tool.metadata or {}).get("effect"))
+async def _never(_call: ValidCall) -> object:
+    """Stand for the body of a call that is refused before it."""
+    raise NotImplementedError
+
+
+def _list_tools(ctx: Any) -> Mapping[str, Any]:
+    """The tools of a step of a run, with their validators."""
+    return getattr(getattr(ctx, "tool_manager", None), "tools", None) or {}
+
+
+def _describe(ctx: Any, tool: Any, tools: Mapping[str, Any]) -> HostTool:
+    validator: Any = getattr(tools.get(tool.name), "args_validator", None)
+    is_read = validator is not None and checks_names(validator)
+    read = ValidatorReader(validator, ctx.validation_context) if is_read else None
+    return HostTool(tool.description or "", tool.parameters_json_schema, (tool.metadata or {}).get("effect"), read)
 
 
 def put_names_right(response: Any, pipeline: Pipeline, known: Collection[str]) -> Any:

@@ -61,8 +61,9 @@ UNAVAILABLE = {
     "changed": "The definition of this tool has changed, and a person has to accept it first.",
     "unlisted": "The server of this tool does not list its tools.",
 }
-_SHORT = 80  # characters of arguments that no provider cuts off
 _OF_PARSERS = {  # the beginnings of what parsers say of text that is not JSON, and the words for a model
+    "EOF while parsing a string": "they end inside of a text, before the object is complete,",
+    "EOF while parsing": "they end before the object is complete,",
     "key must be a string": "a name must be in double quotes",
     "expected value": "a value is missing or is not JSON, which has texts in double quotes, true, false and null",
     "trailing characters": "more text follows after the object",
@@ -77,6 +78,7 @@ _OF_PARSERS = {  # the beginnings of what parsers say of text that is not JSON, 
     "invalid number": "a number is not written as in JSON",
 }
 _RULES_OF_FORM = frozenset(("type", "enum", "const", "format", "anyOf"))  # a value of the wrong type violates these too
+_WHOLE = ("Missing required parameter", "Invalid parameter value", "Unknown parameter")  # how our own texts begin
 _MAX_LINE = 10**9  # a larger number helps no reader
 
 
@@ -221,8 +223,13 @@ def state_problem(problem: Problem, verbosity: Verbosity) -> str:
     where = f"Error: Invalid parameter value for {path}" if path else "Error: Invalid parameters"
     expected = to_one_line(problem.expected, verbosity.max_expected)
     if problem.rule == "validator":  # a sentence of the tool's author
-        return f"{where}: {expected}"
+        return f"Error: {strip_prefix(expected)}" if is_whole_text(problem) else f"{where}: {expected}"
     return f"{where}: must be {expected}{_describe_got(problem)}"
+
+
+def is_whole_text(problem: Problem) -> bool:
+    """Whether an author's sentence is all that a text says, as in "Missing required parameter: path"."""
+    return problem.rule == "validator" and strip_prefix(str(problem.expected)).startswith(_WHOLE)
 
 
 def explain_fix(problem: Problem, verbosity: Verbosity) -> str:
@@ -265,9 +272,7 @@ def _describe_unavailable(reason: str, retry_after: float | None) -> str:
 
 def _describe_malformed(error: MalformedCall) -> str:
     position = find_position(error)
-    if error.truncated:
-        if position is not None and position[0] == 1 and position[1] < _SHORT:  # no limit cuts so early
-            return f"Error: The arguments were cut off. They end at column {position[1]}: send the whole JSON object."
+    if error.truncated and position is None:  # the provider says so; a parser knows only where the text ends
         return "Error: The arguments were cut off. Send a smaller payload, or split it over several calls."
     where = f" at line {position[0]} column {position[1]}" if position else ""
     words = next((words for start, words in _OF_PARSERS.items() if error.reason.startswith(start)), error.reason)

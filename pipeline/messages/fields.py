@@ -65,7 +65,7 @@ def template_key(error: ToolError, problem: Problem | None, tool: str | None) ->
         case UnknownTool():
             rule = "empty" if error.count == 0 else ""
         case MalformedCall():
-            rule = "truncated" if error.truncated else ""
+            rule = "truncated" if error.truncated and error.position is None else ""
         case NeedsSetup():
             name = tool or service
             rule = "corrupted" if "corrupt" in error.message.lower() else ""

@@ -39,19 +39,32 @@ _MAX_CHOICE = 2_000  # characters of text that is compared with the allowed valu
 _MAX_PIECES = 50  # values in one text
 _MAX_EXACT = 2**53  # up to here a float is exactly the integer that was written
 _MAX_BITS = 1_000  # of an integer that was meant as text
+_QUOTES = "\"'`"
 _OPENING = ("[", "{", "(", "<")  # text that begins with one of these may hold several values
 _SEVERAL = re.compile(  # separators, arrows, a bullet, quoted pieces: such text may hold several values
-    r"[,;|\n\r\t\u060c\u3001\uff0c\uff1b\u2022\u2192]|->|=>|\s(?:and|or|then|vs\.?|[&+/])\s"
-    r"|^(?:[-*+]|[0-9]+[.)])\s|^([\"'`]).+\1\s+\1.+\1$",
+    r"[,;|\n\r\t\u060c\u3001\uff0c\uff1b\u2022\u2192\u00b7\u2026\u201a\uff5c]|\\[nrt]|->|=>|\.\.\.|\S\s{2,}\S"
+    r"|\s(?:and|or|then|plus|und|oder|et|ou|vs\.?|[&+/<>])\s"
+    r"|^(?:[-*+]|[0-9]+[.)])\s",
     re.IGNORECASE,
 )
-_SPECIAL = re.compile(r"^-|[/\\@=]|\w[.:]\w")  # in a path, an address or an option: two such words are two values
+_SPECIAL = re.compile(
+    r"^[-+#$%~]|[/\\@=]|\w[.:]\w|\d-\d"
+)  # in a path, an address or an option: two such words are two values
 _THOUSANDS = re.compile(r"-?[0-9]{1,3}(?:[.,][0-9]{3})+")  # 1.000 or 1,000 may be one or a thousand
 _DECIMAL_COMMA = re.compile(r"-?[0-9]+,[0-9]+")
 _PLAIN_FRACTION = re.compile(r"-?[0-9]+\.[0-9]+")
 _NULLS = ("", "null")
 _WORDS_FOR_NOTHING = frozenset(("", "null", "none", "nil"))
 _NOTHING = _WORDS_FOR_NOTHING | {"n/a", "na", "unknown", "undefined", "nothing", "empty"}
+_VAGUE = frozenset((  # words for nothing or for all, folded by `_fold_words`; they may also be a value of their own
+    "n.a", "blank", "void", "missing", "unspecified", "tbd", "tba", "tbc", "no", "default", "any", "all", "anything",
+    "everything", "whatever", "every", "optional", "skip", "omitted", "nan", "to be determined", "to be announced",
+    "no value", "no preference", "not applicable", "not available", "not specified", "not provided", "not given",
+    "not set", "not known", "not sure", "none given", "none specified", "none provided",
+))  # fmt: skip
+_EDGES = re.compile(r"^[\W_]+|[\W_]+$")
+_JOINTS = re.compile(r"[\s_-]+")
+_MAX_WORDS = 50  # characters; no word for nothing is longer
 _NUMERIC = frozenset(("integer", "number"))
 _VALUE_KEYS = ("value", "items")  # keys that hold the value in ``{"type": …, "value": …}``
 _TYPE_NAMES = frozenset((  # of JSON Schema and of programming languages; "percent", a unit, is not one
@@ -174,13 +187,27 @@ def lone_scalar(value: Any, expected: Expected, sent: Sent) -> Any:
             return None
         if len(text) <= _MAX_CHOICE and sent.read_choice(items).find(text) is not None:
             return [value]
-        if text.lower() in _NOTHING or not any(map(str.isalnum, text)) or _may_be_several(text):
+        if _fold_words(text) in _VAGUE:
+            return _TWO
+        if not is_one_item(text):
             return None
     return [value]
 
 
+def is_one_item(text: str) -> bool:
+    """Whether a text can only be one value: it says neither nothing nor all, and is not several values."""
+    words = _fold_words(text)
+    return words not in _NOTHING and words not in _VAGUE and any(map(str.isalnum, text)) and not _may_be_several(text)
+
+
+def _fold_words(text: str) -> str:
+    return _JOINTS.sub(" ", _EDGES.sub("", text.lower())) if len(text) <= _MAX_WORDS else text
+
+
 def _may_be_several(text: str) -> bool:
     if text.startswith(_OPENING) or _SEVERAL.search(text):
+        return True
+    if text[0] in _QUOTES and text[-1] in _QUOTES and sum(map(text.count, _QUOTES)) > 2:  # noqa: PLR2004  # one pair
         return True
     words = text.split()
     special = sum(_SPECIAL.search(word) is not None for word in words)

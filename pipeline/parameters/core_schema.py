@@ -31,6 +31,7 @@ from pydantic_core import PydanticCustomError, SchemaValidator, core_schema, to_
 
 from .duplicate_keys import build_object
 from .exact_numbers import find_token, loses_digits, read_exactly
+from .formats import describe_format
 from .number_tokens import refuse_constant
 
 # --- The schema and its types of nodes ---
@@ -51,12 +52,13 @@ _INNER: Final = (
 _NUMERIC: Final = re.compile(r"\s*[+-]?[\d._]+(?:[eE][+-]?[\d._]*)?\s*")
 # In Python's notation "-1 day, 2:00:00" means -22 hours; pydantic applies the sign to both parts and reads -26.
 _SIGNED_DAYS: Final = re.compile(r"\s*-\s*\d+\s*d.*:.*", re.IGNORECASE | re.DOTALL)
+_MONTHS: Final = re.compile(r"\s*[+-]?P[^T]*[\d.,][YM].*", re.IGNORECASE | re.DOTALL)
 _NOUNS: Final = {
-    "date": "a valid date",
-    "datetime": "a valid datetime",
-    "time": "a valid time",
-    "timedelta": "a valid duration",
-    "decimal": "a valid decimal",
+    "date": describe_format("date"),
+    "datetime": describe_format("date-time"),
+    "time": describe_format("time"),
+    "timedelta": describe_format("duration"),
+    "decimal": "a decimal number such as 12.50",
     "fraction": "a number or a fraction",
     "complex": "a complex number",
 }
@@ -248,7 +250,7 @@ def _make_reader(node: Any) -> Callable[[object], object]:
     def read(value: object) -> object:
         value = find_token(value) if is_exact and isinstance(value, float) else value
         if is_temporal and isinstance(value, str) and loses_digits(value):
-            facts = {"expected": f"{expected} without a fraction of a microsecond"}
+            facts = {"expected": f"{' '.join(expected.split()[:2])} without a fraction of a microsecond"}
             raise PydanticCustomError("lost_digits", "Input should be {expected}", facts)
         if is_refused(value):
             raise PydanticCustomError("strict_type", "Input should be {expected}", {"expected": expected})
@@ -266,7 +268,10 @@ def _is_number(value: object) -> bool:
 
 
 def _is_no_duration(value: object) -> bool:
-    return _is_number(value) or (isinstance(value, str) and _SIGNED_DAYS.fullmatch(value) is not None)
+    """Also a month or a year, which has no fixed length: pydantic reads 30 and 365 days."""
+    if not isinstance(value, str):
+        return _is_number(value)
+    return any(pattern.fullmatch(value) for pattern in (_NUMERIC, _SIGNED_DAYS, _MONTHS))
 
 
 def _is_no_plain_number(value: object) -> bool:

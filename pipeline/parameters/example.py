@@ -33,8 +33,25 @@ _FORMATS = {  # JSON Schema Validation 2020-12, section 7.3; the domain is RFC 2
     "json-pointer": "/a",
     "regex": "a",
 }
-_TEXTS = ("text", "a", "A", "1", "abc", "ABC", "a1", "A1", "12", "123", "1234", "12345", "AB", "ABC-123", "2026-01-31")
-_NO_VALUE: Any = object()
+_TEXTS = (
+    "text",
+    "a",
+    "A",
+    "1",
+    "abc",
+    "ABC",
+    "a1",
+    "A1",
+    "12",
+    "123",
+    "1234",
+    "12345",
+    "AB",
+    "ABC-123",
+    "2026-01-31",
+    "2026-01-31T09:00:00",
+)
+NO_VALUE: Any = object()
 
 
 @or_default("")
@@ -46,14 +63,14 @@ def make_example(schema: Form | None) -> str:
 
     validator = jsonschema_rs.validator_for(dict(schema), offline=True)
     for use_given in (True, False):  # first with the author's examples and defaults, which may be out of date
-        example = _Maker(schema, use_given=use_given).make(schema, 0)
+        example = ExampleMaker(schema, use_given=use_given).make(schema, 0)
         if isinstance(example, dict) and validator.is_valid(example):
             return json.dumps(example, ensure_ascii=False, allow_nan=False)
     return ""
 
 
 @attrs.define
-class _Maker:
+class ExampleMaker:
     """Makes one example by guessing; the caller validates it."""
 
     schema: Form
@@ -61,14 +78,14 @@ class _Maker:
     nodes: int = 0  # made so far
 
     def make(self, node: Any, depth: int) -> Any:
-        """Make a value for a node of the schema; `_NO_VALUE` where that fails."""
+        """Make a value for a node of the schema; `NO_VALUE` where that fails."""
         self.nodes += 1
         if node is True:
             return "text"
         if depth > _MAX_DEPTH or self.nodes > _MAX_NODES or not is_object(node):
-            return _NO_VALUE
-        node = self._merge(node)
-        return next((value for value in self._list_values(node, depth) if value is not _NO_VALUE), _NO_VALUE)
+            return NO_VALUE
+        node = self.merge(node)
+        return next((value for value in self._list_values(node, depth) if value is not NO_VALUE), NO_VALUE)
 
     def _list_values(self, node: JsonObject, depth: int) -> Iterator[Any]:
         if "const" in node:
@@ -79,11 +96,11 @@ class _Maker:
                 yield node["default"]
         yield from node.get("enum", ())[:1]
         branches = [*node.get("anyOf", ()), *node.get("oneOf", ())]
-        for branch in sorted(branches, key=_is_null):
+        for branch in sorted(branches, key=is_null):
             inner = {key: value for key, value in node.items() if key not in ("anyOf", "oneOf")}
-            yield self.make(branch and {**inner, **self._merge({} if branch is True else branch)}, depth + 1)
-        kinds = node.get("type") or (_imply_type(node) if depth else "object")
-        for kind in sorted([kinds] if isinstance(kinds, str) else kinds, key=_is_null):
+            yield self.make(branch and {**inner, **self.merge({} if branch is True else branch)}, depth + 1)
+        kinds = node.get("type") or (imply_type(node) if depth else "object")
+        for kind in sorted([kinds] if isinstance(kinds, str) else kinds, key=is_null):
             yield self._make_typed(kind, node, depth)
 
     def _make_typed(self, kind: str, node: JsonObject, depth: int) -> Any:
@@ -101,14 +118,14 @@ class _Maker:
             case "null":
                 return None
             case _:
-                return _NO_VALUE
+                return NO_VALUE
 
     def _make_object(self, node: JsonObject, depth: int) -> Any:
         declared = node.get("properties", {})
         names = list(dict.fromkeys(node.get("required", ())))
         names += [name for name in declared if name not in names][: max(0, node.get("minProperties", 0) - len(names))]
         made = {name: self.make(declared.get(name, True), depth + 1) for name in names}
-        return _NO_VALUE if _NO_VALUE in made.values() else made
+        return NO_VALUE if NO_VALUE in made.values() else made
 
     def _make_array(self, node: JsonObject, depth: int) -> Any:
         least = min(node.get("minItems", 0), _MAX_ITEMS)
@@ -116,10 +133,10 @@ class _Maker:
         items = [self.make(each, depth + 1) for each in first[: max(least, 0)]]
         for index in range(len(items), least):
             value = self.make(node.get("items", True), depth + 1)
-            items.append(_vary(value, index) if node.get("uniqueItems") else value)
-        return _NO_VALUE if _NO_VALUE in items else items
+            items.append(vary(value, index) if node.get("uniqueItems") else value)
+        return NO_VALUE if NO_VALUE in items else items
 
-    def _merge(self, node: JsonObject) -> JsonObject:
+    def merge(self, node: JsonObject) -> JsonObject:
         """Merge a node with the target of its ``$ref`` and with its ``allOf``."""
         for _ in range(_MAX_REFERENCES):
             parts = [find_target(self.schema, node["$ref"])] if "$ref" in node else []
@@ -132,16 +149,17 @@ class _Maker:
             if self.nodes > _MAX_NODES:
                 break
             for part in (*parts, own):
-                node = _merge_two(node, part)
+                node = merge_schemas(node, part)
         return node
 
 
-def _is_null(branch: Any) -> bool:
+def is_null(branch: Any) -> bool:
     """Whether a branch allows only null, the poorest example of all."""
     return branch in ("null", {"type": "null"})
 
 
-def _merge_two(one: JsonObject, other: JsonObject) -> JsonObject:
+def merge_schemas(one: JsonObject, other: JsonObject) -> JsonObject:
+    """Merge two subschemas that apply to one value."""
     both = {**one, **other}
     if "properties" in one and "properties" in other:
         both["properties"] = {**one["properties"], **other["properties"]}
@@ -151,7 +169,8 @@ def _merge_two(one: JsonObject, other: JsonObject) -> JsonObject:
     return both
 
 
-def _imply_type(node: JsonObject) -> str:
+def imply_type(node: JsonObject) -> str:
+    """Return the type that the keywords of a subschema without ``type`` are about."""
     if "properties" in node or "required" in node:
         return "object"
     if "items" in node or "prefixItems" in node:
@@ -164,7 +183,7 @@ def _imply_type(node: JsonObject) -> str:
 def _make_text(node: JsonObject) -> Any:
     least, most = node.get("minLength", 0), node.get("maxLength", _MAX_LENGTH)
     if least > _MAX_LENGTH:
-        return _NO_VALUE
+        return NO_VALUE
     candidates = (_FORMATS.get(node.get("format", ""), "text"), *_TEXTS)
     fits = [each for each in candidates if least <= len(each) <= most]
     if "pattern" in node:
@@ -173,7 +192,7 @@ def _make_text(node: JsonObject) -> Any:
         from .jsonschema_errors import PATTERNS
 
         matches = jsonschema_rs.validator_for({"pattern": node["pattern"]}, pattern_options=PATTERNS).is_valid
-        return next((each for each in fits if matches(each)), _NO_VALUE)
+        return next((each for each in fits if matches(each)), NO_VALUE)
     return fits[0] if fits else ("text" * least)[: min(max(least, 0), most)]
 
 
@@ -190,12 +209,19 @@ def _make_number(node: JsonObject, *, whole: bool) -> Any:
     if not whole and -math.inf < start < end < math.inf:
         tried.append((start + end) / 2)
     fits = (each for each in tried if low <= each <= high and above < each < below)
-    found = next(fits, _NO_VALUE)
-    return int(found) if found is not _NO_VALUE and float(found).is_integer() else found
+    found = next(fits, NO_VALUE)
+    return int(found) if found is not NO_VALUE and float(found).is_integer() else found
 
 
-def _vary(value: Any, index: int) -> Any:
-    """Make a value differ from the items before it."""
+def vary(value: Any, index: int) -> Any:
+    """Make a value differ from the items before it; a boolean and null stay as they are."""
+    if index == 0 or isinstance(value, bool):
+        return value
     if isinstance(value, str):
-        return value if index == 0 else f"{value}{index + 1}"
-    return value + index if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+        return f"{value}{index + 1}"
+    if isinstance(value, (int, float)):
+        return value + index
+    if is_object(value):
+        name = next((name for name, each in value.items() if vary(each, index) != each), None)
+        return value if name is None else {**value, name: vary(value[name], index)}
+    return value

@@ -10,16 +10,15 @@ import attrs
 from jsonschema_rs import FancyRegexOptions, ReferencingError, ValidationError, validator_for
 
 from ..errors import Problem
-from ..privacy import Public, PublicText
+from ..privacy import PublicText
+from .keyword_words import SEVERAL_FORMS, describe_keyword, says_what_was_sent
 from .limits import Limits, count_problems, limit_found, measure
 from .problems import (
     LIMITS,
     describe_expected,
     describe_limit,
     describe_names,
-    describe_options,
     describe_size,
-    describe_types,
     describe_value,
     merge_branches,
 )
@@ -116,29 +115,12 @@ def _convert(error: ValidationError, arguments: Mapping[str, Any], schema: Form)
             for name in facts["unexpected"]
         ]
     if facts.get("context"):  # anyOf, oneOf
+        if rule == "oneOf" and sum(not branch for branch in facts["context"]) > 1:
+            return [Problem(path, rule, SEVERAL_FORMS)]
         branches = [list(convert_jsonschema_errors(branch, arguments, schema)) for branch in facts["context"]]
         return merge_branches(parts, branches, value)
     if rule in LIMITS:
         got = describe_value(value) if rule.endswith("imum") else describe_size(value)
         return [Problem(path, rule, describe_limit(rule, facts["limit"]), got)]
-    return [Problem(path, rule, _describe_rule(rule, facts), describe_value(value))]
-
-
-def _describe_rule(rule: str, facts: Mapping[str, Any]) -> Public:
-    match rule:
-        case "type":
-            return describe_types(facts["types"])
-        case "enum":
-            return describe_options(facts["options"])
-        case "const":
-            return describe_options([facts["expected_value"]])
-        case "pattern" if "pattern" in facts:  # it is absent if matching took too many steps
-            return PublicText(f"text that matches {facts['pattern']}")
-        case "multipleOf":
-            return PublicText(f"a multiple of {facts['multiple_of']}")
-        case "uniqueItems":
-            return "an array without repeats"
-        case "falseSchema":
-            return "left out"
-        case _:
-            return "as its schema says"
+    words = PublicText(describe_keyword(rule, facts, list(error.schema_path), schema, value))
+    return [Problem(path, rule, words, describe_value(value) if says_what_was_sent(rule) else "")]

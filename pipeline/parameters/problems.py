@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any, Final
 
 from ..errors import InvalidParams, MalformedCall, Problem
 from ..privacy import PublicText
+from .formats import FORMATS, name_text
 from .schema import NOUNS, UNIONS, Form, Parts, format_path, forms_at, is_object, json_type, resolve_ref, schema_at
 
 _POSITION = re.compile(r"(?P<reason>.*?) at line (?P<line>\d+) column (?P<column>\d+)$", re.DOTALL)
@@ -27,6 +29,7 @@ LIMITS = {  # by JSON Schema keyword
     "minProperties": "an object of at least {} entr{ies}",
     "maxProperties": "an object of at most {} entr{ies}",
 }
+_MAX_EXACT = 2**53  # a larger float may stand for digits that nobody sent
 _MAX_SHOWN = 10**20  # a larger integer is described by its type
 
 
@@ -70,6 +73,11 @@ def merge_branches(parts: Parts, branches: list[list[Problem]], value: object) -
         return branches[0]
     nearer = [b for b in branches if not any(p.path == path and p.rule in _OTHER_FORM for p in b)]
     nearer.sort(key=len)
+    if len(nearer) > 1 and all(p.rule == "required" for branch in nearer for p in branch):
+        ways = (join_names([p.path.removeprefix(path).removeprefix(".") for p in branch]) for branch in nearer)
+        words = PublicText(f"sent with {', or with '.join(dict.fromkeys(ways))}")
+        if len(nearer) == len(branches) and len(set(map(len, nearer))) == 1:
+            return [Problem(path, "anyOf", words)]
     if nearer and (len(nearer) == 1 or len(nearer[0]) < len(nearer[1])):
         return nearer[0]
     here = [problem for branch in branches for problem in branch if problem.path == path]
@@ -110,7 +118,9 @@ def describe_value(value: object) -> str:
         return str(value).lower()
     if isinstance(value, int) and abs(value) < _MAX_SHOWN:
         return str(int(value))
-    return repr(float(value)) if isinstance(value, float) else NOUNS.get(name, "another value")
+    if isinstance(value, float) and (not math.isfinite(value) or abs(value) < _MAX_EXACT):
+        return repr(float(value))
+    return NOUNS.get(name, "another value")
 
 
 def describe_size(value: object) -> str:
@@ -130,6 +140,11 @@ def describe_types(types: Iterable[str]) -> PublicText:
     return PublicText(" or ".join(NOUNS.get(name, name) for name in types))
 
 
+def join_names(names: Sequence[str]) -> str:
+    """List names: "a, b and c"."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+
+
 def describe_options(values: Iterable[Any]) -> PublicText:
     """List the allowed values: "'a', 'b' or null"."""
     words = [repr(value) if isinstance(value, str) else json.dumps(value, default=str) for value in values]
@@ -146,21 +161,18 @@ def describe_names(schema: Form, parts: Parts) -> PublicText:
 
 
 def describe_expected(schema: Form, parts: Parts) -> PublicText:
-    """Describe what the schema expects at a path: the type or the allowed values, and its description."""
-    node = schema_at(schema, parts)
-    words = _describe_form(schema, node) or "a value"
-    description = node.get("description")
-    return PublicText(f"{words} ({str(description).strip().rstrip('.')})" if description else words)
+    """Describe what the schema expects at a path: the type or the allowed values, and its description.
 
-
-def describe_hole(schema: Form, parts: Parts) -> PublicText:
-    """Describe what the schema expects at a path, for a form to fill in: "integer: The number of days"."""
+    Inside of a union, what each of its branches expects there.
+    """
     node = schema_at(schema, parts)
-    words = _describe_form(schema, node) or "value"
-    if "'" not in words:  # an option may begin with an article
-        words = " or ".join(each.removeprefix("an ").removeprefix("a ") for each in words.split(" or "))
+    words = describe_form(schema, node)
+    if not words:
+        words = join_expected(filter(None, (describe_form(schema, form) for form in forms_at(schema, parts))))
     description = node.get("description")
-    return PublicText(f"{words}: {str(description).strip().rstrip('.')}" if description else words)
+    return PublicText(
+        f"{words or 'a value'} ({str(description).strip().rstrip('.')})" if description else words or "a value"
+    )
 
 
 def join_expected(expected: Iterable[str]) -> PublicText:
@@ -168,13 +180,17 @@ def join_expected(expected: Iterable[str]) -> PublicText:
     return PublicText(" or ".join(dict.fromkeys(expected)))
 
 
-def _describe_form(schema: Form, node: Mapping[str, Any], *, unions: bool = True) -> str:
+def describe_form(schema: Form, node: Mapping[str, Any], *, unions: bool = True) -> str:
+    """Describe a subschema: its allowed values, its format or its types; "" if it has none of these."""
     if "enum" in node:
         return describe_options(node["enum"])
     if "const" in node:
         return describe_options([node["const"]])
     if types := node.get("type"):
+        if types == "string" and (node.get("format") in FORMATS or "pattern" in node):
+            found = name_text(node)
+            return f"{found.article} {found.one}"
         return describe_types((types,) if isinstance(types, str) else types)
     branches = (node.get("anyOf") or node.get("oneOf") or ()) if unions else ()
-    forms = [_describe_form(schema, resolve_ref(schema, branch), unions=False) for branch in branches]
+    forms = [describe_form(schema, resolve_ref(schema, branch), unions=False) for branch in branches]
     return join_expected(forms) if all(forms) else ""

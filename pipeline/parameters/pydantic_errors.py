@@ -16,6 +16,7 @@ from pydantic_core.core_schema import ErrorType
 
 from ..errors import InvalidParams, MalformedCall, Problem
 from ..privacy import PublicText, approved
+from .formats import describe_format
 from .limits import count_problems, limit_found
 from .problems import (
     ANY_FORM,
@@ -98,10 +99,7 @@ TYPES: dict[str, LiteralString] = {
     "dataclass_type": "an object",
     "dataclass_exact_type": "an object",
     "none_required": "null",
-    "time_delta_type": "a duration",
-    "decimal_type": "a number",
-    "fraction_type": "a number",
-    "uuid_type": "a UUID",
+    "fraction_type": "a number or a fraction such as 1/3",
     "url_type": "a URL",
     "complex_type": "a complex number",
 }
@@ -109,8 +107,33 @@ TYPES: dict[str, LiteralString] = {
 FORMATS = {
     "is_instance_of": "of another type",  # pydantic's own message names a class
     "is_subclass_of": "of another type",
-    "time_delta_parsing": "a valid duration",
+    **dict.fromkeys(("date_type", "date_parsing", "date_from_datetime_parsing"), describe_format("date")),
+    **dict.fromkeys(
+        ("datetime_type", "datetime_parsing", "datetime_object_invalid", "datetime_from_date_parsing"),
+        describe_format("date-time"),
+    ),
+    **dict.fromkeys(("time_type", "time_parsing"), describe_format("time")),
+    **dict.fromkeys(("time_delta_type", "time_delta_parsing"), describe_format("duration")),
+    **dict.fromkeys(("uuid_type", "uuid_parsing"), describe_format("uuid")),
+    **dict.fromkeys(("decimal_type", "decimal_parsing"), "a decimal number such as 12.50"),
+    "fraction_parsing": "a number or a fraction such as 1/3",
+    "url_parsing": "a URL",
+    "url_syntax_violation": "a URL",
+    "timezone_aware": "a datetime or time with its zone, such as Z or +02:00 at the end",
+    "timezone_naive": "a datetime or time without a zone",
+    "date_past": "a date in the past",
+    "date_future": "a date in the future",
+    "datetime_past": "a datetime in the past",
+    "datetime_future": "a datetime in the future",
     "complex_str_parsing": "a complex number",
+    "byte_size": "a size such as 10MB",
+    "byte_size_unit": "a size such as 10MB",
+    "ip_v4_address": "an IPv4 address",
+    "ip_v6_address": "an IPv6 address",
+    "ip_any_address": "an IP address",
+    "ip_v4_network": "an IPv4 network such as 192.0.2.0/24",
+    "ip_v6_network": "an IPv6 network such as 2001:db8::/32",
+    "ip_any_network": "an IP network such as 192.0.2.0/24",
     "date_from_datetime_inexact": "a date without a time",
     "string_pattern_mismatch": "text that matches {pattern}",
     "url_scheme": "a URL that begins with {expected_schemes}",
@@ -157,7 +180,7 @@ class PydanticErrors:
         if exc.error_count() == 1:
             for name, value in arguments.items():
                 if (known := self._wrong_types.get((name, class_of(value)))) is not None:
-                    return InvalidParams(known, sent=sent, schema=self.schema)
+                    return InvalidParams(known, sent=sent, schema=self.schema, read=arguments)
         return self._list_all(exc, arguments, sent)
 
     def _list_missing(self, exc: ValidationError, arguments: Any, sent: Any) -> InvalidParams | MalformedCall:
@@ -166,7 +189,7 @@ class PydanticErrors:
         if len(missing) != exc.error_count() or not self._declared.issuperset(arguments):
             return self._list_all(exc, arguments, sent)
         if (known := self._incomplete.get(missing)) is not None:  # one error for each name: it is complete
-            return InvalidParams(known, sent=sent, schema=self.schema)
+            return InvalidParams(known, sent=sent, schema=self.schema, read=arguments)
         error = self._list_all(exc, arguments, sent)
         problems = error.problems if type(error) is InvalidParams else ()
         if len(self._incomplete) < _MAX_CACHED and all(problem.rule == "required" for problem in problems):
@@ -203,7 +226,7 @@ class PydanticErrors:
             in_union = in_union or bool(branches)
         problems = _merge_unions(found, arguments) if in_union else [problem for problem, _ in found]
         unique = tuple(dict.fromkeys(problems) if len(problems) > 1 else problems)
-        return InvalidParams(limit_found(unique), sent=sent, schema=self.schema)
+        return InvalidParams(limit_found(unique), sent=sent, schema=self.schema, read=arguments)
 
     def _summarise(self, exc: ValidationError, arguments: Any, sent: object) -> InvalidParams:
         """Report the number of errors and the wrong parameters; to list every error takes 10 µs each."""
@@ -243,7 +266,11 @@ class PydanticErrors:
         if kind in ("union_tag_invalid", "union_tag_not_found"):
             return self._make_tag_problem(each, parts)
         path = format_path(parts)
-        if kind in _LABELLED or (kind not in _PYDANTICS and not each["msg"].startswith(_SHOULD_BE)):
+        if type(facts.get("error")).__module__ == "ipaddress":  # its text repeats the value
+            form = schema_at(self.schema, parts).get("format", "ipvanyaddress")
+            return Problem(path, "format", PublicText(describe_format(form)), describe_value(value))
+        ours = kind in _PYDANTICS or kind in FORMATS or each["msg"].startswith(_SHOULD_BE)
+        if kind in _LABELLED or not ours:
             return Problem(path, "validator", _read_author_text(each), describe_value(value))
         rule = KEYWORDS.get(kind)
         if rule in LIMITS:
@@ -256,7 +283,7 @@ class PydanticErrors:
 
     def _describe_rule(self, each: ErrorDetails, parts: list[int | str]) -> PublicText:
         kind, facts = each["type"], each.get("ctx", {})
-        if kind in FORMATS:
+        if kind in FORMATS and (kind in _PYDANTICS or not each["msg"].startswith(_SHOULD_BE)):
             return PublicText(FORMATS[kind].format(**facts))
         if kind in ("literal_error", "enum"):
             node = schema_at(self.schema, parts)

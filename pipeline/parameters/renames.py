@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from .coercions import is_one_item
 from .schema import JsonObject, Parts, Place, is_array, is_object, locate, names_at, value_at
 from .spelling import fold_name
 
@@ -36,6 +37,7 @@ _CONTAINERS = frozenset((dict, list))
 _MAX_NAME = 200  # characters; longer text was not meant as a name
 _MIN_SINGULAR = 4  # letters: "mins" is not "min", nor "news" "new"
 _PATTERN = frozenset("*?")  # characters of a pattern of names
+_NUMERAL = re.compile(r"\s*[-+]?[\d.,]+\s*")
 _MAX_ASSIGNED = 500  # characters of a name with its value
 # A name that gives only a position, such as "arg1" or "_".
 _POSITION = re.compile(r"_{0,3}(?:pos|positional|arg)?_{0,3}[0-9]{0,3}_{0,3}", re.IGNORECASE)
@@ -175,7 +177,11 @@ def _may_be_wrapper(key: str, value: object) -> bool:
 
 def _may_count(value: object) -> bool:
     """Whether a value says how many or which ones, as in 3 pages or files "*": no plural of a singular."""
-    return isinstance(value, (int, float)) or (isinstance(value, str) and not _PATTERN.isdisjoint(value))
+    if not isinstance(value, str):
+        return isinstance(value, (int, float))
+    if _NUMERAL.fullmatch(value) or not _PATTERN.isdisjoint(value) or not is_one_item(value):
+        return True
+    return not all(word[:1].isupper() for word in value.split()[1:])  # "Ed Sheeran" is one name, "a b" may be two
 
 
 def _pair(sent: Iterable[tuple[str, str]], absent: Mapping[str, str]) -> list[_Pair]:

@@ -20,6 +20,7 @@ from .number_tokens import Written
 from .reading import read_arguments, read_literal
 from .renames import Known, find_assignments, find_declared, find_misspelt, find_renames
 from .schema import JsonObject, Parts, format_path, is_object, locate, value_at
+from .spelling import fold_name
 from .wrappers import unwrap
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _Fix: TypeAlias = tuple[Parts, str, Any]  # the path, the rule, and the new valu
 class _Draft:
     """Arguments while they are repaired. A container is copied before a write, so the caller's stay unchanged."""
 
-    __slots__ = ("_copies", "arguments", "left_out", "opened", "repairs", "sent")
+    __slots__ = ("_copies", "arguments", "fits", "left_out", "opened", "repairs", "sent")
 
     def __init__(self, arguments: JsonObject, written: Written, repairs: tuple[Repair, ...] = ()) -> None:
         self.arguments = arguments
@@ -45,6 +46,7 @@ class _Draft:
         self.sent = Sent(written)
         self.left_out: set[str] = set()  # paths left out on purpose: no other name was meant for them
         self.opened = False  # whether JSON text was replaced by its value
+        self.fits = False  # whether the limits are certainly kept, whatever text is opened
         self._copies: dict[int, Any] = {}  # our copies by id; they stay alive here, so ids stay unique
 
     def replace(self, rule: Rule, arguments: JsonObject, before: object) -> None:
@@ -132,20 +134,24 @@ def repair_arguments(
         if sent is None:
             return None
         draft = _Draft(sent, written)
+        draft.fits = type(arguments) is str and limits is not None and limits.holds_opened(arguments)
         found = sent if error is None else error
     found = _fix(draft, found, parameters, rules, limits, tool_names)
     if is_object(found):
         params, draft = _rename_misspelt(draft, found, parameters, rules, limits)
         return (params, tuple(draft.repairs)) if draft.repairs else None
-    # Judged with the repairs that hold, so that one refusal lists all that is still wrong, and nothing else. Not after
-    # a repair of a name or of a container: the paths would lead to places that the model did not send. The whole
-    # arguments as text have the same places.
-    holds = draft.repairs and all(
-        (each.rule == "json_text" and not each.path)
-        or (each.rule != "parameter_name" and not isinstance(each.after, (dict, list)))
-        for each in draft.repairs
-    )
-    return found if holds and type(found) is InvalidParams and not is_incomplete(found) else None
+    # Judged with the repairs that hold, so that one refusal lists all that is still wrong, and nothing else. A name
+    # that only resembles another one does not hold where the call is refused, nor does a wrapper where a parameter is
+    # missing: a model would send it beside the wrapper.
+    if not draft.repairs or type(found) is not InvalidParams or is_incomplete(found):
+        return None
+    incomplete = any(each.rule == "required" for each in found.problems)
+    for each in draft.repairs:
+        if each.rule == "parameter_name" and not _is_same_name(each):
+            return None
+        if each.rule == "wrapped" and not each.path and incomplete:
+            return None
+    return found
 
 
 def _fix(
@@ -189,6 +195,14 @@ def _rename_misspelt(
     return params, draft
 
 
+def _is_same_name(repair: Repair) -> bool:
+    return (
+        isinstance(repair.before, str)
+        and isinstance(repair.after, str)
+        and fold_name(repair.before) == fold_name(repair.after)
+    )
+
+
 def _blames(wrong: Iterable[str], parts: Parts) -> bool:
     """Whether one of the wrong places is this one or inside of it."""
     place = format_path(parts)
@@ -216,7 +230,12 @@ def _restructure(draft: _Draft, parameters: Parameters, rules: frozenset[Rule], 
 
 def _parse(draft: _Draft, parameters: Parameters, limits: Limits | None) -> _Found:
     """Parse a draft; first check its size again if JSON text was opened in it."""
-    if draft.opened and limits is not None and (too_large := limits.check_value(draft.arguments)) is not None:
+    if (
+        draft.opened
+        and not draft.fits
+        and limits is not None
+        and (too_large := limits.check_value(draft.arguments)) is not None
+    ):
         return too_large
     return parameters.parse(draft.arguments)
 

@@ -14,16 +14,10 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema, from_json, to_json
 
 from .core_schema import is_undecided
+from .formats import COMPLEX, DECIMAL, FRACTION, NAIVE_DATETIME, WHOLE
 from .schema import Form, JsonObject, is_array, is_object, resolve_ref
 
-_WHOLE: Final = r"[+-]?[0-9]+"
-_NUMBER: Final = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
-_UNSIGNED: Final = r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
-_COMPLEX: Final = rf"^([+-]?{_UNSIGNED}|([+-]?{_UNSIGNED})?[+-]({_UNSIGNED})?j|({_UNSIGNED})?j)$"
-_FRACTION: Final = rf"^({_NUMBER}|{_WHOLE}/[0-9]*[1-9][0-9]*)$"
-_DAY: Final = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
-_CLOCK: Final = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
-_KEYS: Final = {"int": f"^{_WHOLE}$", "float": f"^{_NUMBER}$", "decimal": f"^{_NUMBER}$"}  # keys are text in JSON
+_KEYS: Final = {"int": f"^{WHOLE}$", "float": DECIMAL, "decimal": DECIMAL}  # keys are text in JSON
 _NAMED = ("properties", "$defs", "patternProperties")  # keywords whose keys are the author's names
 _VALUES = ("enum", "const", "examples", "required", "discriminator")  # keywords that hold values, not schemas
 
@@ -66,22 +60,22 @@ class SchemaGenerator(GenerateJsonSchema):
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonObject:
         """State that the text must be a number."""
         made = super().decimal_schema(schema)
-        return {**made, "anyOf": [_add_pattern(each, f"^{_NUMBER}$") for each in made["anyOf"]]}
+        return {**made, "anyOf": [_add_pattern(each, DECIMAL) for each in made["anyOf"]]}
 
     def fraction_schema(self, schema: Any) -> JsonObject:
         """State that the text must be a number or a fraction."""
         make: Any = getattr(super(), "fraction_schema")  # noqa: B009  # newer than the oldest pydantic that we take
         made = make(schema)
-        return {**made, "anyOf": [_add_pattern(each, _FRACTION) for each in made["anyOf"]]}
+        return {**made, "anyOf": [_add_pattern(each, FRACTION) for each in made["anyOf"]]}
 
     def complex_schema(self, schema: core_schema.ComplexSchema) -> JsonObject:
         """State that the text must be a number, or a complex number in Python's form."""
-        return _add_pattern(super().complex_schema(schema), _COMPLEX)
+        return _add_pattern(super().complex_schema(schema), COMPLEX)
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonObject:
         """State that a naive datetime has no zone; the format ``date-time`` would require one."""
         naive = schema.get("tz_constraint") == "naive"
-        return {"type": "string", "pattern": f"^{_DAY}[Tt ]{_CLOCK}$"} if naive else super().datetime_schema(schema)
+        return {"type": "string", "pattern": NAIVE_DATETIME} if naive else super().datetime_schema(schema)
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> JsonObject:
         """State that the members of a Flag may be combined."""

@@ -26,6 +26,7 @@ _DROPPED = re.compile(
 )
 _BLANKS = re.compile(r"(?<=\d)[ \t]+(?=\d)")
 _JOINTS = re.compile(rf"(?<={_WORD})(?:[-. ]|(?<!\d)\.|\.(?!\d))(?={_WORD})")  # in a name
+_MARKS = re.compile(r"^(?:--(?=\w)|[\"'`]+)|[\s\"'`:=]+$")  # around a name: quotes, a colon, the dashes of an option
 _DOT = re.compile(r"(?<=\d)\.(?=\d)")
 _NO_LETTERS = re.compile(r"[\W_]+")
 _SYMBOL = re.compile(r"(?P<number>\d[\d.]*)?(?P<letters>[^\W\d_]{1,2})")  # of a unit, such as MB or 1m
@@ -65,7 +66,7 @@ def fold_value(text: str) -> str:
 
 def fold_name(text: str) -> str:
     """Reduce a parameter's name to the characters that carry meaning: ``_class`` and ``class`` become equal."""
-    joined = _JOINTS.sub(_join, text.strip().strip("_").lower())
+    joined = _JOINTS.sub(_join, _MARKS.sub("", text.strip()).strip("_").lower())
     return _DROPPED.sub("", joined)
 
 

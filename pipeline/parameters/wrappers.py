@@ -10,7 +10,7 @@ from .reading import read_literal
 from .schema import JsonObject, is_object
 from .spelling import fold, fold_name
 
-# Folded names of an object that holds the arguments; "" is a name of blanks and underscores only.
+# Folded names of an object that holds the arguments, as the name of the tool does; "" is one of blanks and underscores.
 WRAPPERS: Final = frozenset((
     "", "arguments", "args", "kwargs", "parameters", "params", "properties", "input", "inputs", "toolinput", "toolargs",
     "toolarguments", "toolparameters", "functionargs", "functionarguments", "functionparameters",
@@ -65,7 +65,11 @@ def _open(
     Returns:
         Whether it holds a whole call, and the object in it; None if it is not a wrapper.
     """
-    wrapping = {key: folded for key in arguments if len(key) <= _MAX_NAME and (folded := fold_name(key)) in WRAPPERS}
+    wrapping = {
+        key: folded
+        for key in arguments
+        if len(key) <= _MAX_NAME and ((folded := fold_name(key)) in WRAPPERS or fold(key) in allowed)
+    }
     if len(wrapping) == 1:
         (key,) = wrapping
         beside = {other: value for other, value in arguments.items() if other != key}

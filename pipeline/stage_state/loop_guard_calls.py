@@ -1,8 +1,9 @@
-"""LastCalls: the last call of each principal and tool, as a loop guard compares it with the next."""
+"""LastCalls: the last call of each conversation and tool, as a loop guard compares it with the next."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from ..forking import register_after_fork
 from ..tools import Tool
 from .plain_data import estimate_bytes
 
-_MOST_TOOLS = 1000  # of one principal: a registry may make tools without end
+_MOST_TOOLS = 1000  # of one conversation: a registry may make tools without end
 
 
 class Row(NamedTuple):
@@ -26,7 +27,7 @@ class Row(NamedTuple):
 
 @attrs.define(eq=False)
 class Conversation:
-    """The last calls of one principal."""
+    """The last calls of one conversation."""
 
     calls: dict[Tool[..., Any], LastCall | None] = attrs.field(factory=dict[Any, Any])  # None: the tool is exempt
     changes: int = 0  # calls that may have changed something and repeated nothing
@@ -44,19 +45,19 @@ class LastCall:
 
 
 class LastCalls:
-    """The last calls of the principals that called last. Threads may share it.
+    """The last calls of the conversations that called last. Threads may share it.
 
     Args:
-        size: Principals that are remembered: at least the last so many, at most twice as many.
+        size: Conversations that are remembered: at least the last so many, at most twice as many.
         max_bytes: Estimated bytes of the arguments that are kept, without the newest call.
     """
 
     def __init__(self, size: int, max_bytes: int) -> None:
         self._size = size
         self._max_bytes = max_bytes
-        # By principal, in two generations: an order by last use would take longer than all else here.
-        self.recent: dict[str, Conversation] = {}
-        self._older: dict[str, Conversation] = {}
+        # By conversation, in two generations: an order by last use would take longer than all else here.
+        self.recent: dict[Hashable, Conversation] = {}
+        self._older: dict[Hashable, Conversation] = {}
         self._newest: LastCall | None = None  # its arguments are weighed when another one is the newest
         # Bytes of the arguments of the others, oldest first. A plain dict takes ever longer to find its first entry
         # while entries are taken from its front.
@@ -65,17 +66,17 @@ class LastCalls:
         self._lock = Lock()  # of the four above
         register_after_fork(self._restart_in_child)
 
-    def add(self, principal: str, tool: Tool[..., Any], *, exempt: bool) -> LastCall | None:
-        """Add a tool that the principal did not call lately, and return its record; None for an exempt tool."""
-        conversation = self.recent.get(principal)
+    def add(self, key: Hashable, tool: Tool[..., Any], *, exempt: bool) -> LastCall | None:
+        """Add a tool that the conversation did not call lately, and return its record; None for an exempt tool."""
+        conversation = self.recent.get(key)
         if conversation is None:
-            conversation = self._older.pop(principal, None) or Conversation()
+            conversation = self._older.pop(key, None) or Conversation()
             if len(self.recent) >= self._size:
                 forgotten = self._older
                 self.recent, self._older = {}, self.recent
                 for each in list(forgotten.values()):
                     self._forget_sizes(each)
-            self.recent[principal] = conversation
+            self.recent[key] = conversation
         if len(conversation.calls) >= _MOST_TOOLS:
             self._forget_sizes(conversation)
             conversation.calls.clear()

@@ -28,6 +28,12 @@ def make_span_start(tool: str) -> SpanStart:
     return f"{semconv.EXECUTE_TOOL} {tool}", _start_attributes(tool)
 
 
+def step_back(name: str, attributes: Mapping[str, str | int]) -> SpanStart:
+    """Return the `SpanStart` of a call that a framework makes an ``execute_tool`` span for: it is counted there."""
+    rest = {key: value for key, value in attributes.items() if key != semconv.OPERATION}
+    return name.replace(semconv.EXECUTE_TOOL, semconv.HOSTED_CALL, 1), rest
+
+
 def _start_attributes(tool: str) -> dict[str, str | int]:
     # Nearly every call has one attempt. Setting that at the start, and correcting it for the others at the end, costs a
     # tenth of a span less than setting it at the end of every call.
@@ -71,8 +77,14 @@ def set_call_attributes(span: Span, report: LiveReport) -> None:
     """Set on a call span the attributes known at the end of the call. They hold neither arguments nor results."""
     call = report.call
     rows = report.attempt_rows
+    if report.replayed:
+        span.set_attribute(semconv.REPLAYED, value=True)
     if len(rows) != 1 or rows[0][1] == NO_EXECUTOR:
         span.set_attribute(semconv.ATTEMPTS, sum(executor != NO_EXECUTOR for _, executor, *_ in rows))
+    if len(rows) > 1 and (waited := report.waited):
+        span.set_attribute(semconv.RETRY_WAIT, waited)
+    if decided_by := report.decided_by:
+        span.set_attribute(semconv.DECIDED_BY, to_wire_text(decided_by))
     if call.id:
         span.set_attribute(semconv.CALL_ID, to_wire_text(call.id))
     requested: Any = call.name

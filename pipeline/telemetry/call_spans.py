@@ -14,13 +14,13 @@ from ..privacy import get_logger
 from ..report import Recorder
 from ..semconv import INVOKE_AGENT, SCHEMA_URL, SCOPE, SPAN_KIND, SUPPRESS, VERSION
 from ..tools.definition import Tool
-from .attributes import UNKNOWN_TOOL, SpanStart, make_span_start
+from .attributes import UNKNOWN_TOOL, SpanStart, make_span_start, step_back
 from .deferred import DeferredSpans
 from .detail import ChainTracer, SpanDetail, Stages, captures_content
 from .own_attributes import Describe
 from .recorders import SampledOutRecorder, SpanOptions, SpanRecorder
 from .spans import INTERNAL
-from .trace_context import AGENT, Invocation, start_turn
+from .trace_context import AGENT, HOSTED, Invocation, start_turn
 
 _logger = get_logger()
 _UNRECORDED = 100  # calls in a row without a provider, after which calls skip asking for a moment
@@ -86,17 +86,22 @@ class CallSpans:
         agent: Any = context.get(AGENT)
         if agent is not None:
             attributes = {**attributes, **agent}
+        hosted: Any = context.get(HOSTED)
+        is_counted = hosted is not None and get_current_span(context) is hosted  # a call inside of the tool is not
+        if is_counted:
+            name, attributes = step_back(name, attributes)
         try:
             span = self._start_span(name, context, INTERNAL, attributes, None, started)
             if span is INVALID_SPAN:  # what the API returns while no provider is set
-                self._unrecorded += 1
-                if self._unrecorded > _UNRECORDED:
+                if self._unrecorded < _UNRECORDED:
+                    self._unrecorded += 1
+                else:
                     self.unrecorded_from, self.unrecorded_until = started, started + _MOMENT
                 return None
             if self._unrecorded:
                 self._unrecorded = self.unrecorded_until = 0
             if span.is_recording():
-                return SpanRecorder(self._options, span, started, context, named=tool is not None)
+                return SpanRecorder(self._options, span, started, context, named=tool is not None or is_counted)
             return SampledOutRecorder(span, context) if span.get_span_context().is_valid else None
         except BaseException as exc:  # a sampler or a span processor may raise anything, and must not fail the call
             if is_interrupt(exc):

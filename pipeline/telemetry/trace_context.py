@@ -6,7 +6,7 @@ They need only the API of OpenTelemetry, not the SDK.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Token
 from time import time_ns
 from types import TracebackType
@@ -19,6 +19,7 @@ from opentelemetry.propagators.textmap import DefaultGetter
 from opentelemetry.trace import INVALID_SPAN, Span, Tracer, TracerProvider, set_span_in_context
 
 from .. import semconv
+from ..call import CURRENT_CONVERSATION
 from ..errors import SetupError
 from ..event_loops import is_interrupt
 from ..options import check_type, refuse
@@ -29,6 +30,7 @@ from .failures import NO_FACTS
 from .spans import INTERNAL, end_span
 
 AGENT = "toolcall.agent"  # the key in the context; the value: the attributes that name agent and conversation
+HOSTED = "toolcall.hosted"  # the key in the context; the value: the span within which a framework counts the call
 _logger = get_logger()
 
 
@@ -36,8 +38,9 @@ def agent(name: str, *, conversation_id: str = "", tracer_provider: TracerProvid
     """Open a span ``invoke_agent <name>`` around a block: all calls in the block belong to one trace.
 
     Use it as ``with`` or ``async with``; the block gets the span, for attributes of the application's own. The spans of
-    the tool calls in the block carry the name and the conversation, their metrics carry the name. A nested block
-    belongs to the conversation of the outer one. An exception that leaves the block makes the span red. In an async
+    the tool calls in the block carry the name and the conversation, their metrics carry the name. Calls that name no
+    conversation belong to this one, also where nothing is traced. A nested block belongs to the conversation of the
+    outer one. An exception that leaves the block makes the span red. In an async
     generator, do not ``yield`` inside the block: the context would leak to the consumer.
 
     Args:
@@ -60,7 +63,7 @@ def agent(name: str, *, conversation_id: str = "", tracer_provider: TracerProvid
     def start(about: Mapping[str, str], context: Context) -> Span:
         return start_turn(tracer, f"{semconv.INVOKE_AGENT} {about[semconv.AGENT_NAME]}", about, context)
 
-    return Invocation(start, about)
+    return Invocation(start, about, conversation_id)
 
 
 def start_turn(tracer: Tracer, name: str, attributes: Mapping[str, str], context: Context) -> Span:
@@ -93,12 +96,15 @@ class Invocation:
     Args:
         start: Starts its span, in a context, with the attributes that name the agent and the conversation.
         about: These attributes. Default: both are unknown.
+        conversation: The conversation of the calls in the block that name none. Default "": as around the block.
     """
 
     _start: Callable[[Mapping[str, str], Context], Span]
     _about: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    _conversation: str = ""
     _span: Span | None = attrs.field(default=None, init=False)
     _token: Token[Context] | None = attrs.field(default=None, init=False)
+    _outer: Token[str] | None = attrs.field(default=None, init=False)
 
     def __enter__(self) -> Span:
         """Start the span and make it current.
@@ -117,6 +123,8 @@ class Invocation:
         if self._span.get_span_context().is_valid:
             inside = set_span_in_context(self._span, inside)
         self._token = attach(inside)
+        if self._conversation:
+            self._outer = CURRENT_CONVERSATION.set(self._conversation)
         return self._span
 
     def __exit__(
@@ -126,6 +134,9 @@ class Invocation:
         if self._token is not None and self._span is not None:
             detach(self._token)
             self._token = None
+            if self._outer is not None:
+                with suppress(ValueError):  # left in another context than it was entered in
+                    CURRENT_CONVERSATION.reset(self._outer)
             verdict = (
                 None if kind is None else to_wire_text(kind.__name__) if issubclass(kind, Exception) else CANCELLED
             )

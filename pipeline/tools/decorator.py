@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 import attrs
 from typing_extensions import Unpack
@@ -16,8 +16,18 @@ from .definition import Tool
 from .function_checks import check_parameters
 from .tool_options import ToolOptions, check_resource, make_tool
 
+if TYPE_CHECKING:  # what a tool may return, and is opened: see `tools.returned`
+    from returns.future import Future, FutureResult
+    from returns.io import IO, IOResult
+    from returns.maybe import Maybe
+    from returns.result import Failure, Result, Success
+
+    Value = TypeVar("Value")
+    Later: TypeAlias = Coroutine[Any, Any, Value]
+
 P = ParamSpec("P")
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)  # noqa: PLC0105  # the house has short names for type variables
+E = TypeVar("E")
 R = TypeVar("R")
 
 
@@ -73,6 +83,34 @@ class Decorator:
 
     @overload
     def __call__(
+        self, function: Callable[P, Later[Success[T] | Failure[E]]], /
+    ) -> FunctionTool[P, T, Later[Success[T] | Failure[E]]]: ...
+    @overload
+    def __call__(self, function: Callable[P, Later[Result[T, E]]], /) -> FunctionTool[P, T, Later[Result[T, E]]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, Later[IOResult[T, E]]], /
+    ) -> FunctionTool[P, T, Later[IOResult[T, E]]]: ...
+    @overload
+    def __call__(self, function: Callable[P, Later[Maybe[T]]], /) -> FunctionTool[P, T, Later[Maybe[T]]]: ...
+    @overload
+    def __call__(self, function: Callable[P, FutureResult[T, E]], /) -> FunctionTool[P, T, FutureResult[T, E]]: ...
+    @overload
+    def __call__(self, function: Callable[P, Future[T]], /) -> FunctionTool[P, T, Future[T]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, Success[T] | Failure[E]], /
+    ) -> FunctionTool[P, T, Success[T] | Failure[E]]: ...
+    @overload
+    def __call__(self, function: Callable[P, Result[T, E]], /) -> FunctionTool[P, T, Result[T, E]]: ...
+    @overload
+    def __call__(self, function: Callable[P, IOResult[T, E]], /) -> FunctionTool[P, T, IOResult[T, E]]: ...
+    @overload
+    def __call__(self, function: Callable[P, Maybe[T]], /) -> FunctionTool[P, T, Maybe[T]]: ...
+    @overload
+    def __call__(self, function: Callable[P, IO[T]], /) -> FunctionTool[P, T, IO[T]]: ...
+    @overload
+    def __call__(
         self, function: Callable[P, Coroutine[Any, Any, T]], /
     ) -> FunctionTool[P, T, Coroutine[Any, Any, T]]: ...
     @overload
@@ -88,6 +126,48 @@ class ContextDecorator:
 
     make: Callable[[Callable[..., Any]], Any]
 
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[ToolContext[Any], P], Later[Success[T] | Failure[E]]], /
+    ) -> ContextTool[P, T, Later[Success[T] | Failure[E]]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[ToolContext[Any], P], Later[Result[T, E]]], /
+    ) -> ContextTool[P, T, Later[Result[T, E]]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[ToolContext[Any], P], Later[IOResult[T, E]]], /
+    ) -> ContextTool[P, T, Later[IOResult[T, E]]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[ToolContext[Any], P], Later[Maybe[T]]], /
+    ) -> ContextTool[P, T, Later[Maybe[T]]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[ToolContext[Any], P], FutureResult[T, E]], /
+    ) -> ContextTool[P, T, FutureResult[T, E]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[ToolContext[Any], P], Future[T]], /
+    ) -> ContextTool[P, T, Future[T]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[ToolContext[Any], P], Success[T] | Failure[E]], /
+    ) -> ContextTool[P, T, Success[T] | Failure[E]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[ToolContext[Any], P], Result[T, E]], /
+    ) -> ContextTool[P, T, Result[T, E]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[ToolContext[Any], P], IOResult[T, E]], /
+    ) -> ContextTool[P, T, IOResult[T, E]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[ToolContext[Any], P], Maybe[T]], /
+    ) -> ContextTool[P, T, Maybe[T]]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[ToolContext[Any], P], IO[T]], /) -> ContextTool[P, T, IO[T]]: ...
     @overload
     def __call__(
         self, function: Callable[Concatenate[ToolContext[Any], P], Coroutine[Any, Any, T]], /
@@ -131,6 +211,8 @@ class ToolDecorator:
             None, the default: as the schema says, and of a function ``pass`` with ``**kwargs`` and else ``reject``.
         detect: A function that finds a failure in what the tool returned, see
             `toolcall_pipeline.tools.detectors`; default: none.
+        nothing: The meaning of an empty ``Maybe`` that it returns: a kind of error, a `ToolFailed` that says more, or
+            None for a success that holds None; default: ``not_found``.
         polling: Whether it is called again and again on purpose, so that no loop guard counts it; default: False.
         resource: The resource that it works on: a name, or a function of the arguments as sent that returns one, as
             ``lambda arguments: arguments["path"]``. Calls of one `gather` that change the same resource run in their
@@ -147,6 +229,34 @@ class ToolDecorator:
 
     register: Callable[[Tool[..., Any]], None] | None = None  # called with each tool; None: it is not registered
 
+    @overload
+    def __call__(
+        self, function: Callable[P, Later[Success[T] | Failure[E]]], /
+    ) -> FunctionTool[P, T, Later[Success[T] | Failure[E]]]: ...
+    @overload
+    def __call__(self, function: Callable[P, Later[Result[T, E]]], /) -> FunctionTool[P, T, Later[Result[T, E]]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, Later[IOResult[T, E]]], /
+    ) -> FunctionTool[P, T, Later[IOResult[T, E]]]: ...
+    @overload
+    def __call__(self, function: Callable[P, Later[Maybe[T]]], /) -> FunctionTool[P, T, Later[Maybe[T]]]: ...
+    @overload
+    def __call__(self, function: Callable[P, FutureResult[T, E]], /) -> FunctionTool[P, T, FutureResult[T, E]]: ...
+    @overload
+    def __call__(self, function: Callable[P, Future[T]], /) -> FunctionTool[P, T, Future[T]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, Success[T] | Failure[E]], /
+    ) -> FunctionTool[P, T, Success[T] | Failure[E]]: ...
+    @overload
+    def __call__(self, function: Callable[P, Result[T, E]], /) -> FunctionTool[P, T, Result[T, E]]: ...
+    @overload
+    def __call__(self, function: Callable[P, IOResult[T, E]], /) -> FunctionTool[P, T, IOResult[T, E]]: ...
+    @overload
+    def __call__(self, function: Callable[P, Maybe[T]], /) -> FunctionTool[P, T, Maybe[T]]: ...
+    @overload
+    def __call__(self, function: Callable[P, IO[T]], /) -> FunctionTool[P, T, IO[T]]: ...
     @overload
     def __call__(
         self, function: Callable[P, Coroutine[Any, Any, T]], /

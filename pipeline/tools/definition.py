@@ -9,14 +9,27 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 import attrs
 from typing_extensions import Unpack
 
-from ..errors import SetupError
+from ..errors import SetupError, ToolError
 from ..introspection import is_async, unwrap
 from ..parameters import Parameters, Parse, Undeclared, check_schema, copy_containers
-from .error_tables import ErrorTable
-from .tool_options import Detector, Effect, Resource, RunIn, ToolOptions, Verify, check_resource, check_tool, make_tool
+from ..privacy import PublicText
+from .error_tables import ErrorTable, build_error, declared
+from .failure import ToolFailed
+from .tool_options import (
+    Detector,
+    Effect,
+    Nothing,
+    Resource,
+    RunIn,
+    ToolOptions,
+    Verify,
+    check_resource,
+    check_tool,
+    make_tool,
+)
 
 P = ParamSpec("P")
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)  # noqa: PLC0105  # as in the other modules
 
 _PICKLED = (  # the facts of a tool that travel with a report
     "name",
@@ -64,6 +77,8 @@ class Tool(Generic[P, T]):
         verify_with: The tool that shows whether a lost call of this one took effect. None: no such tool.
         undeclared: What becomes of arguments that the schema does not declare. None: as the schema says.
         detect: Finds failures in what it returns, see `returned_error`. None: what it returns is a success.
+        nothing: The meaning of an empty ``Maybe`` that it returns: a kind of error, a `ToolFailed`, or None: a success
+            that holds None.
         errors: The meaning of the exceptions of its own clients. None: the tables of the pipeline decide.
         polling: Whether it is called again and again on purpose; no loop guard counts it then.
         resource: The resource that its calls change; calls of one reply keep their order on it. None: no resource.
@@ -95,6 +110,7 @@ class Tool(Generic[P, T]):
     verify_with: str | None = None
     undeclared: Undeclared | None = None
     detect: Detector | None = attrs.field(default=None, repr=False)
+    nothing: Nothing = attrs.field(default="not_found", repr=False)
     errors: ErrorTable | None = attrs.field(default=None, repr=False)
     polling: bool = False
     resource: Resource | None = None
@@ -122,6 +138,13 @@ class Tool(Generic[P, T]):
         plain = not self.context and self.detect is None and self.errors is None
         self.direct = self.run_in == "loop" and plain and is_async(self.fn)
         self.parse = self.compile_and_parse
+
+    def describe_nothing(self) -> ToolError:
+        """The error that an empty ``Maybe`` of this tool stands for, by ``nothing``."""
+        said = self.nothing
+        if isinstance(said, ToolFailed):
+            return declared(said, self.name)
+        return build_error(said or "not_found", self.name, PublicText(""))
 
     @staticmethod
     def from_schema(
@@ -215,6 +238,13 @@ class Tool(Generic[P, T]):
     def __reduce__(self) -> tuple[Any, ...]:
         # A function that a decorator replaced does not pickle, and the reader of a report needs only the facts.
         return _rebuild, ({name: getattr(self, name) for name in _PICKLED}, self.schema or {"type": "object"})
+
+
+def refuse_as_name(given: object) -> None:
+    """Raise SetupError if this is a Tool: a call has the name of its tool."""
+    if issubclass(type(given), Tool):  # isinstance would ask the value itself
+        own = cast("Tool[..., Any]", given).name
+        raise SetupError(f"a call takes the name of a tool: call({own!r}, …); or use run(tool, …), which is typed")
 
 
 def _find_origin(function: Callable[..., Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias, cast, get_args
 
 import attrs
@@ -33,12 +34,14 @@ from .client_rules import Kind, parse_retry_after, read_status
 from .failure import FailureKind, ToolFailed, as_public
 
 # A kind; a ToolFailed, which says all, such as ``ToolFailed("No such issue", kind="not_found", landed=False)``; or a
-# function of the exception that returns one of these, an error, or None: the next table decides.
-ErrorEntry: TypeAlias = Kind | ToolFailed | Callable[[Any], "Kind | ToolError | ToolFailed | None"]
+# function of the exception, or of the exception and the name of the tool, that returns one of these, an error, or None:
+# the next table decides.
+Meaning: TypeAlias = "Kind | ToolError | ToolFailed | None"
+ErrorEntry: TypeAlias = Kind | ToolFailed | Callable[[Any], Meaning] | Callable[[Any, str], Meaning]
 # By an exception's type, or by its name: "package.Class", as in "httpx.ConnectError".
 Errors: TypeAlias = Mapping[type[Exception] | str, ErrorEntry]
 
-_KINDS: tuple[str, ...] = (*get_args(FailureKind), "internal")
+KINDS: tuple[str, ...] = (*get_args(FailureKind), "internal")
 _logger = get_logger()
 _NO_DETAILS = FailureDetails()
 _WITH_WAIT: tuple[Kind, ...] = ("unavailable", "timeout", "transient")  # these have a field of their own for it
@@ -107,7 +110,7 @@ class ErrorTable:
         found: object = entry
         if callable(entry):
             try:
-                found = entry(exc)
+                found = entry(exc, tool) if _takes_tool(entry) else entry(exc)
             except ToolFailed as failed:
                 return declared(failed, tool)
             except Exception as mistake:  # noqa: BLE001  # the border to the user's function
@@ -120,7 +123,7 @@ class ErrorTable:
             return declared(found, tool)
         if type(found) in ERROR_TYPES:
             return cast("ToolError", found)
-        if isinstance(found, str) and found in _KINDS:
+        if isinstance(found, str) and found in KINDS:
             _, headers = read_status(exc)
             seconds = parse_retry_after(headers, wall_time() if now is None else now)
             return build_error(cast("Kind", found), tool, text, retry_after=seconds, cause=exc)
@@ -145,11 +148,11 @@ def declared(failed: ToolFailed, tool: str) -> ToolError:
     """The error that a ToolFailed is. One of a kind that there is not counts as ``execution``, and the log says so."""
     said: Any = failed  # a subclass may have skipped our __init__
     known: Any = getattr(said, "kind", "execution")
-    is_known = isinstance(known, str) and known in _KINDS
+    is_known = isinstance(known, str) and known in KINDS
     kind: Kind = cast("Kind", known) if is_known else "execution"
     if not is_known and _logger.hasHandlers():
         shown: object = known if isinstance(known, str) else type(cast("object", known))
-        _logger.error("Tool %.200r: ToolFailed has no kind %.100r; it has: %s", tool, shown, ", ".join(_KINDS))
+        _logger.error("Tool %.200r: ToolFailed has no kind %.100r; it has: %s", tool, shown, ", ".join(KINDS))
     landed: Any = getattr(said, "landed", None)
     details = getattr(said, "details", None)
     return build_error(
@@ -172,13 +175,27 @@ def _check_key(owner: str, key: object) -> None:
         raise SetupError(f"{owner}: `errors` must not have {key.__name__}: a ToolFailed says its kind itself")
 
 
+@lru_cache(maxsize=1_000)
+def _takes_tool(entry: Callable[..., Any]) -> bool:
+    """Whether a function of the exception has a second parameter without a default, for the name of the tool."""
+    try:
+        parameters = inspect.signature(entry).parameters.values()
+    except (TypeError, ValueError):  # some functions written in C have no signature
+        return False
+    wanted = [each for each in parameters if each.kind in _BY_PLACE and each.default is each.empty]
+    return len(wanted) > 1
+
+
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
 def _check_entry(owner: str, key: object, entry: object) -> None:
     name = key.__name__ if isinstance(key, type) else key
-    if (isinstance(entry, str) and entry in _KINDS) or isinstance(entry, ToolFailed):
+    if (isinstance(entry, str) and entry in KINDS) or isinstance(entry, ToolFailed):
         return
     if isinstance(entry, type) or not callable(entry) or is_async(entry):
         raise SetupError(
-            f"{owner}: `errors` must map {name} to a kind ({', '.join(_KINDS)}) or to a sync function of the "
+            f"{owner}: `errors` must map {name} to a kind ({', '.join(KINDS)}) or to a sync function of the "
             f"exception, not to {entry!r}"
         )
 

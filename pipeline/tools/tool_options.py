@@ -10,7 +10,9 @@ from ..errors import SetupError, ToolError
 from ..introspection import is_async, unwrap
 from ..options import check_count, check_function, check_number, refuse
 from ..parameters import Undeclared, check_schema
-from .error_tables import Errors, ErrorTable
+from .client_rules import Kind
+from .error_tables import KINDS, Errors, ErrorTable
+from .failure import ToolFailed
 
 if TYPE_CHECKING:
     from .definition import Tool
@@ -24,6 +26,8 @@ Detector: TypeAlias = Callable[[object], ToolError | None]
 # Of a lost call and its idempotency key: a Success with what it returned, True if it took effect, False if it did not
 # and never will, None if that is not known. Async, or a sync function that does not block.
 Verify: TypeAlias = Callable[[Any, str], object]
+# The meaning of an empty Maybe: a kind of error, a ToolFailed that says more, or None: a success that holds None.
+Nothing: TypeAlias = Kind | ToolFailed | None
 Revealed: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 
 
@@ -40,6 +44,7 @@ class ToolOptions(TypedDict, total=False):
     composite: bool
     undeclared: Undeclared | None
     detect: Detector | None
+    nothing: Nothing
     polling: bool
     resource: Resource | None
     hidden: bool
@@ -89,6 +94,7 @@ def check_tool(tool: Tool[..., Any]) -> None:
         refuse(tool.name, "undeclared", f"one of {_list(Undeclared)}", tool.undeclared)
     if tool.detect is not None and (not callable(cast("object", tool.detect)) or is_async(tool.detect)):
         refuse(tool.name, "detect", "a sync function", tool.detect)
+    _check_nothing(tool)
     check_function(tool.name, "verify", tool.verify, optional=True, may_be_async=True)
     if not isinstance(cast("object", tool.meta), Mapping):
         refuse(tool.name, "meta", "a mapping", tool.meta)
@@ -110,6 +116,11 @@ def _check_function(tool: Tool[..., Any]) -> None:
         raise SetupError(f"{tool.name}: `run_in` must not be 'thread' for an async function, which needs the loop")
 
 
+def _check_nothing(tool: Tool[..., Any]) -> None:
+    if not (tool.nothing is None or tool.nothing in KINDS or isinstance(tool.nothing, ToolFailed)):
+        refuse(tool.name, "nothing", f"one of {', '.join(KINDS)}, a ToolFailed or None", tool.nothing)
+
+
 def check_resource(name: str, resource: object, parameters: Collection[str]) -> None:
     """Raise SetupError for a resource that is called like a parameter: its value must have been meant."""
     if isinstance(resource, str) and resource in parameters:
@@ -120,8 +131,13 @@ def check_resource(name: str, resource: object, parameters: Collection[str]) -> 
 
 
 def default_run_in(function: Callable[..., Any]) -> RunIn:
-    """Return the executor of a function without ``run_in``: the loop for an async one, else a worker thread."""
-    return "loop" if is_async(function) else "thread"
+    """Return the executor of a function without ``run_in``: the loop for an async one, else a worker thread.
+
+    One that `returns` has made of an async function, as ``@future_safe`` does, is awaited as well.
+    """
+    made_by: Any = getattr(function, "__globals__", {})
+    is_future = str(made_by.get("__name__", "")).startswith("returns.") and is_async(inspect.unwrap(function))
+    return "loop" if is_future or is_async(function) else "thread"
 
 
 def _check_revealed(name: str, reveal: Any) -> tuple[type[Exception], ...]:

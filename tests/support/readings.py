@@ -151,7 +151,7 @@ def read_numerals(text: str) -> set[Decimal]:
     return found
 
 
-def _read(node: Any, schema: Schema, name: str, whole: Schema) -> Iterator[Any]:
+def _read(node: Any, schema: Schema, name: str, whole: Schema) -> Iterator[Any]:  # noqa: C901  # a case a type
     types = _list_types(schema)
     match node:
         case str():
@@ -171,8 +171,41 @@ def _read(node: Any, schema: Schema, name: str, whole: Schema) -> Iterator[Any]:
             yield from _read_object(cast("dict[str, Any]", node), schema, name, whole)
         case _:
             pass
+    if "array" in types and name and isinstance(node, str) and "string" in _list_types(schema.get("items", {})):
+        yield from _read_loosely(node, schema.get("items", {}))
     if "array" in types and name and isinstance(node, (str, Number, bool)) and not _is_word_for_nothing(node):
         yield from ([each] for each in read_value(node, schema.get("items", {})).values() if _is_of_items(node, schema))
+
+
+_NO_ITEM = re.compile(
+    r"\W*(?:n ?[/.]? ?a|none|nil|null|unknown|undefined|unspecified|tb[acd]|no|nothing|empty|missing|blank|void|nan"
+    r"|(?:not|none) (?:applicable|available|specified|provided|given|set|known)|no (?:value|preference)"
+    r"|any|all|every(?:thing)?|anything|whatever|default|)\W*",
+    re.IGNORECASE,
+)
+_BETWEEN = re.compile(
+    r"\s*(?:[,;|\n\t\u2022\u00b7\u3001\uff0c\u2192]|->|=>|\\n|\.{3}|\u2026)\s*|\s(?:and|or|then|plus|vs\.?|[&+/<>])\s|\s{2,}"
+)
+
+
+def _read_loosely(text: str, items: Schema) -> Iterator[Any]:
+    """The readings of a text as no items, or as several: each makes the reading as one item uncertain."""
+    if text in items.get("enum", ()) or text.strip().startswith(("[", "{", "(", "<")):
+        return
+    if _NO_ITEM.fullmatch(text.strip()):
+        yield []
+    pieces = [each for each in _BETWEEN.split(text.strip()) if each]
+    if len(pieces) > 1:
+        yield pieces
+    quoted = re.findall(r"([\"'`])(.+?)\1(?:\s+|$)", text.strip())
+    if len(quoted) > 1:
+        yield [each for _, each in quoted]
+    if re.match(r"(?:[-*+]|\d+[.)])\s", text.strip()):
+        yield [text.strip().split(None, 1)[1]]
+    words = text.split()
+    marked = [each for each in words if re.search(r"^[-#]|[/\\@=]|\w[.:]\w", each)]
+    if len(words) > 1 and 2 * len(marked) >= len(words):
+        yield words
 
 
 def _is_of_items(node: Any, schema: Schema) -> bool:
@@ -213,7 +246,7 @@ def _split(text: str, items: Schema) -> Iterator[Any]:
     if text.strip().startswith(("[", "{", "(", "<")):
         return
     for separator in (",", ";", r"\|", "\n", "、", r"\s(?:and|or|&)\s"):
-        pieces = re.split(separator, text)
+        pieces = [each for each in re.split(separator, text) if each.strip()]
         if len(pieces) > 1:
             ways: list[Any] = [[*read_value(piece.strip(), items).values()] for piece in pieces]
             yield from map(list, itertools.islice(itertools.product(*ways), _MOST))
@@ -396,7 +429,8 @@ def _place(node: Any, properties: Schema, required: list[str]) -> dict[str, Any]
     for key in whole:
         if key in properties:
             continue
-        targets = [name for name in absent if _may_mean(key, name, missing=name in required)]
+        vague = _is_count_or_pattern(whole[key])
+        targets = [name for name in absent if _may_mean(key, name, missing=name in required and not vague)]
         position = len(properties) == 1 and re.fullmatch(r"_*(pos|positional|arg)?_*\d*_*", key, re.IGNORECASE)
         targets = absent if position and absent and absent[0] in required else targets
         if len(targets) != 1:
@@ -406,6 +440,19 @@ def _place(node: Any, properties: Schema, required: list[str]) -> dict[str, Any]
         return None
     placed: dict[str, Any] = {meant.get(key, key): value for key, value in whole.items()}
     return placed
+
+
+def _is_count_or_pattern(value: Any) -> bool:
+    """Whether a value under a plural name may be how many there are, which ones, none or several."""
+    if not isinstance(value, str):
+        return isinstance(value, (Number, bool))
+    text = value.strip()
+    return (
+        re.fullmatch(r"[-+]?[\d.,]+", text) is not None
+        or bool({*"*?"} & {*text})
+        or next(_read_loosely(text, {}), None) is not None
+        or any(each[:1].islower() for each in text.split()[1:])
+    )
 
 
 def _may_mean(key: str, name: str, *, missing: bool) -> bool:
@@ -419,6 +466,7 @@ def _may_mean(key: str, name: str, *, missing: bool) -> bool:
 
 
 def _name_words(name: str) -> list[str]:
+    name = re.sub(r"^--\b|^[\"'`]+|[\s\"'`:=]+$", "", name.strip())
     return _words(re.sub(r"(?<=\w)[-.](?=\w)(?<!\d\.(?=\d))", "_", name.strip().strip("_")))
 
 

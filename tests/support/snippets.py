@@ -6,6 +6,8 @@ import re
 import sys
 from pathlib import Path
 
+from tutorial import read_steps
+
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -21,6 +23,10 @@ def main(target: str, *sources: str) -> None:
     for old in folder.glob("*.py"):
         old.unlink()
     for source in map(Path, sources):
+        if source.name == "TUTORIAL.md":  # its programs import each other by their names
+            for name, _, whole in read_steps(source.read_text()):
+                (folder / name).write_text(whole)
+            continue
         name = "_".join([*source.parts[:-1], source.stem.lower()])
         for line, code in snippets(source.read_text()):
             (folder / f"{name}_{line}.py").write_text(code)

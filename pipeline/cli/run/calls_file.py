@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import stat
 import sys
 from collections import deque
+from collections.abc import Iterator
+from hashlib import blake2b
 from math import inf, isfinite
 from typing import Any, NamedTuple, cast
 
@@ -28,6 +31,7 @@ class CallLine(NamedTuple):
     name: str | None  # as in the line; None if it is not a string
     call: Call | None  # None if the line is malformed
     problem: str = ""  # why it is malformed
+    digest: str = ""  # of the whole line: by it a later run knows the call; "" if the line is malformed
 
 
 class LineReader:
@@ -124,14 +128,35 @@ def parse_line(number: int, raw: bytes) -> CallLine:
         return _malformed(number, f"not JSON: {str(exc).partition(';')[0]}")
     if type(found) is not dict:
         return _malformed(number, "not a JSON object")
-    return _parse_object(number, cast("dict[str, Any]", found))
+    return _parse_object(number, cast("dict[str, Any]", found), compute_digest(raw))
+
+
+def compute_digest(raw: bytes) -> str:
+    """The digest of a line: equal for equal lines, whatever blanks stand around them."""
+    return blake2b(raw.strip(), digest_size=8).hexdigest()
+
+
+def read_digests(fd: int) -> Iterator[tuple[int, str]]:
+    """The number and the digest of each line that is not blank; nothing where CALLS can be read once only.
+
+    Raises:
+        CommandError: the file cannot be read.
+    """
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return
+        with open(fd, "rb", closefd=False) as file:
+            yield from ((number, compute_digest(line)) for number, line in enumerate(file, 1) if not line.isspace())
+        os.lseek(fd, 0, os.SEEK_SET)
+    except OSError as exc:
+        raise CommandError(f"CALLS cannot be read: {exc.strerror}") from exc
 
 
 def _malformed(number: int, problem: str) -> CallLine:
     return CallLine(number, None, None, None, problem)
 
 
-def _parse_object(number: int, found: dict[str, Any]) -> CallLine:
+def _parse_object(number: int, found: dict[str, Any], digest: str) -> CallLine:
     id_, name = found.get("id"), found.get("name")
     timeout = found.get("timeout")
     texts = {key: found.get(key) for key in ("principal", "conversation", "finish_reason")}
@@ -159,7 +184,7 @@ def _parse_object(number: int, found: dict[str, Any]) -> CallLine:
         timeout=timeout,
         conversation=texts["conversation"] or "",
     )
-    return CallLine(number, id_, text, call)
+    return CallLine(number, id_, text, call, digest=digest)
 
 
 def _is_number(value: object) -> bool:

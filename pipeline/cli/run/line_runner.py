@@ -25,7 +25,7 @@ from ...telemetry.logs import log_failure
 from ..asker import Asker
 from ..loading import open_pipeline
 from ..terminal_text import CommandError
-from .calls_file import CallLine, LineReader, parse_line
+from .calls_file import CallLine, LineReader, parse_line, read_digests
 from .interruption import catch_signals
 from .marks_file import BeginGuard, MarksFile, find_tool, works_unmarked
 from .progress import RunProgress
@@ -67,6 +67,19 @@ class LineRunner:
 
     def __attrs_post_init__(self) -> None:
         self._marks_early = works_unmarked(self.pipeline)
+
+    def check_lines(self, fd: int) -> None:
+        """Check before the first call that what an earlier run left belongs to these lines, each in its place.
+
+        Raises:
+            CommandError: It does not, or CALLS cannot be read.
+        """
+        if not self.results.finished.unmatched and (self.marks is None or not self.marks.unknown):
+            return
+        for number, digest in read_digests(fd):
+            self.results.finished.check(number, digest)
+            if self.marks is not None:
+                self.marks.check(number, digest)
 
     async def run_all(self, fd: int, bar: Progress) -> int | None:
         """Run every line without a result. Returns the signal that interrupted it, or None.

@@ -35,8 +35,7 @@ _REPEATABLE = ("read", "idempotent")
 class Mark(NamedTuple):
     """A call that began."""
 
-    id: str | int | float | None  # as in its line of CALLS
-    name: str | None  # as in its line of CALLS
+    call: str  # the digest of its line of CALLS
     tool: str | None  # None for a pipeline that does not look for tools
 
 
@@ -94,7 +93,7 @@ class MarksFile:
             if self._failure is None and not is_named(self.path, self._status):
                 self._failure = CommandError(f"{self.path} was renamed, replaced or removed during the run")
             if self._failure is None:
-                self._append({"line": line.number, "id": line.id, "name": line.name, "tool": tool})
+                self._append({"line": line.number, "call": line.digest, "tool": tool})
             if self._failure is not None:
                 raise self._failure
 
@@ -102,14 +101,23 @@ class MarksFile:
         """The mark of a line without a result, once.
 
         Raises:
-            CommandError: It is the mark of a call with another id or name.
+            CommandError: It is the mark of another call.
         """
-        mark = self.unknown.pop(line.number, None)
-        if mark is not None and (mark.id, mark.name) != (line.id, line.name):
+        self.check(line.number, line.digest)
+        return self.unknown.pop(line.number, None)
+
+    def check(self, number: int, digest: str) -> None:
+        """Check that the mark of a line, if it has one, is of this very call.
+
+        Raises:
+            CommandError: It is of another call.
+        """
+        mark = self.unknown.get(number)
+        if mark is not None and mark.call != digest:
             raise CommandError(
-                f"line {line.number} of CALLS has another id or name than its mark: {self.path} belongs to another file"
+                f"line {number} of CALLS is not the call that has its mark: CALLS was changed or put in another "
+                f"order, or {self.path} belongs to another file"
             )
-        return mark
 
     def check_end(self) -> None:
         """Check that nothing is left over when each line of CALLS has been read.
@@ -168,7 +176,7 @@ class MarksFile:
                 if _OWNER in entry:
                     owners.add(entry[_OWNER])
                 elif entry["line"] not in finished:
-                    self.unknown[entry["line"]] = Mark(entry["id"], entry["name"], entry["tool"])
+                    self.unknown[entry["line"]] = Mark(entry["call"], entry["tool"])
         return owners
 
     def _refuse_renamed(self, inode: int) -> None:
@@ -194,8 +202,8 @@ def _parse(line: bytes) -> dict[str, Any] | None:
     found = cast("dict[str, Any]", entry)
     if found.keys() == {_OWNER}:
         return found if type(found[_OWNER]) is int else None
-    named = found.keys() == {"line", "id", "name", "tool"} and type(found["line"]) is int
-    return found if named and all(isinstance(found[key], str | None) for key in ("name", "tool")) else None
+    named = found.keys() == {"line", "call", "tool"} and type(found["line"]) is int and isinstance(found["call"], str)
+    return found if named and isinstance(found["tool"], str | None) else None
 
 
 def _read_owners(path: Path) -> set[int]:

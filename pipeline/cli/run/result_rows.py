@@ -21,7 +21,7 @@ MALFORMED = "malformed_line"  # the kind of a line that is not a call; not a Too
 
 def build_row(line: CallLine, report: CallReport) -> dict[str, Any]:
     """The result of a call that went through the pipeline."""
-    return {"line": line.number, "id": line.id, "name": line.name, **build_result(report)}
+    return {"line": line.number, "call": line.digest, "id": line.id, "name": line.name, **build_result(report)}
 
 
 def build_result(report: CallReport) -> dict[str, Any]:
@@ -50,6 +50,7 @@ def build_row_without_report(
     """The result of a malformed line, or of a call that left the pipeline with a BaseException."""
     row: dict[str, Any] = {
         "line": line.number,
+        "call": line.digest,
         "id": line.id,
         "name": line.name,
         "tool": None,

@@ -6,12 +6,12 @@ import json
 import os
 import re
 import stat
+from array import array
 from collections import Counter
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self, cast
-from zlib import crc32
 
 import attrs
 
@@ -31,7 +31,7 @@ _MAX_COMMAND = 80  # characters
 
 
 class FinishedLines:
-    """One byte per line: 0 without a result, else a mark that differs for most calls.
+    """Eight bytes per line: 0 without a result, else the digest of its call.
 
     Attributes:
         unmatched: Results whose line has not been read yet in this run.
@@ -41,14 +41,16 @@ class FinishedLines:
     def __init__(self) -> None:
         self.unmatched = 0
         self.repaired = 0
-        self._pages: dict[int, bytearray] = {}
+        self._pages: dict[int, array[int]] = {}
 
-    def add(self, number: int, id_: object, name: object, *, malformed: bool) -> bool:
+    def add(self, number: int, digest: str, *, malformed: bool) -> bool:
         """Note the result of a line. False if the line has one already."""
-        page = self._pages.setdefault(number // _PAGE, bytearray(_PAGE))
+        page = self._pages.get(number // _PAGE)
+        if page is None:
+            page = self._pages[number // _PAGE] = array("Q", bytes(8 * _PAGE))
         if page[number % _PAGE]:
             return False
-        page[number % _PAGE] = _MALFORMED if malformed else _compute_mark(id_, name)
+        page[number % _PAGE] = _MALFORMED if malformed else _to_mark(digest)
         self.unmatched += 1
         return True
 
@@ -60,28 +62,39 @@ class FinishedLines:
         """Whether the line has a result. To be asked once for each line.
 
         Raises:
-            CommandError: it has the result of a call with another id or name.
+            CommandError: it has the result of another call.
         """
         mark = self._get_mark(line.number)
         if not mark:
             return False
         if mark == _MALFORMED:
             self.repaired += line.call is not None
-        elif mark != _compute_mark(line.id, line.name):
-            raise CommandError(
-                f"line {line.number} of CALLS has another id or name than its result: RESULTS belongs to another file"
-            )
+        else:
+            self.check(line.number, line.digest)
         self.unmatched -= 1
         return True
+
+    def check(self, number: int, digest: str) -> None:
+        """Check that the result of a line, if it has one, is of this very call.
+
+        Raises:
+            CommandError: It is of another call.
+        """
+        mark = self._get_mark(number)
+        if mark > _MALFORMED and mark != _to_mark(digest):
+            raise CommandError(
+                f"line {number} of CALLS is not the call that has its result: CALLS was changed or put in another "
+                "order, or RESULTS belongs to another file"
+            )
 
     def _get_mark(self, number: int) -> int:
         page = self._pages.get(number // _PAGE)
         return page[number % _PAGE] if page is not None else 0
 
 
-def _compute_mark(id_: object, name: object) -> int:
-    """A checksum from 2 to 255: one changed call in 254 goes unnoticed, a file of other calls does not."""
-    return crc32(f"{id_!r} {name!r}".encode("utf-8", "surrogatepass")) % 254 + 2
+def _to_mark(digest: str) -> int:
+    """The digest of a call as a number above `_MALFORMED`."""
+    return max(int(digest, 16), _MALFORMED + 1)
 
 
 @attrs.define
@@ -181,7 +194,7 @@ class ResultsFile:
             number, kind = row["line"], row["kind"]
             if type(number) is not int or number < 1 or not (kind is None or isinstance(kind, str)):
                 return False
-            new = self.finished.add(number, row["id"], row["name"], malformed=kind == MALFORMED)
+            new = self.finished.add(number, row["call"], malformed=kind == MALFORMED)
         except (ValueError, TypeError, KeyError, RecursionError):
             return False
         self.kinds[kind or SUCCESS] += new

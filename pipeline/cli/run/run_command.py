@@ -140,6 +140,7 @@ def _open_results(output: Path, *, resume: bool) -> Generator[tuple[ResultsFile,
 def _run_lines(runner: LineRunner, fd: int, output: Path) -> int:
     began = perf_counter()
     results, progress = runner.results, runner.progress
+    runner.check_lines(fd)
     with progress.show_bar(measure_file(fd)) as bar:
         interrupted = anyio.run(runner.run_all, fd, bar)
     name = "standard output" if str(output) == _STDOUT else str(output)

@@ -1,0 +1,442 @@
+"""Ledger: a tool that changes something runs once for each delivery, across processes, restarts and machines."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from types import TracebackType
+from typing import Any, ClassVar, Literal, Self, cast
+
+import anyio
+import attrs
+from returns.result import Failure, Success
+
+from .. import timing
+from ..call import Outcome, ValidCall, make_uuid
+from ..compose import Handler, Placement
+from ..errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
+from ..guards import Guard, Guards, OneEffect
+from ..identity.once import Flight, ask_verify, read_end
+from ..ledger import Claim, Delivery, Intent, Known, Names, Owner, Records, lives, read_outcome, write_outcome
+from ..options import is_number, refuse
+from ..privacy import get_logger
+from ..stores import Entry, Memory, Store, StoreError
+
+_TRIES = 1000  # of a claim that others keep changing
+_LONGEST_SECRET = 64  # bytes, as of a key of BLAKE2b
+_FIRST_POLL, _LAST_POLL = 0.02, 0.5  # seconds
+_CLOSING = 5.0  # seconds for the end of a call that was cancelled
+_UNDECIDED = ("lift", "lost")
+_HINT = 'put it there with .before("ledger", …)'
+_logger = get_logger()
+
+
+@attrs.define(eq=False)
+class _Lease(Guard):
+    """Refuses a body whose owner may be taken for dead by now. Asked right before the body, in each attempt."""
+
+    needs_params: ClassVar[bool] = False
+    counts_bodies: ClassVar[bool] = True  # else it is asked only while a tool is closed
+
+    owner: Owner
+    tool: str
+
+    def refuse(self, call: Any) -> Outcome | None:  # noqa: ARG002
+        """Unavailable once the lease is too old."""
+        return None if self.owner.may_begin else _away(self.tool, "the lease of this process ended")
+
+
+@attrs.frozen
+class Undecided:
+    """A call that may have taken effect.
+
+    Attributes:
+        id: For `Ledger.resolve`.
+        tool: The name of its tool.
+        key: The idempotency key of its body; "": it had none.
+        principal: Who asked.
+        conversation: Where.
+        at: When it began, in seconds since the epoch.
+    """
+
+    id: str
+    tool: str
+    key: str
+    principal: str
+    conversation: str
+    at: float
+
+
+@attrs.define(eq=False)
+class Ledger:
+    """A middleware that keeps in a store what began and how it ended, for tools that are not ``read``.
+
+    The same delivery again (principal, conversation, reply, call id, tool, arguments as written) waits for its answer
+    or gets it again, marked as replayed. While an equal call may have taken effect, a mutating tool is not run: its
+    ``verify=`` is asked, and else the answer is `OutcomeUnknown`; a keyed one runs with the key of that call. After a
+    known end nothing is left, so two equal payments both run.
+
+    Without the store nothing begins: such a call is `Unavailable`, and reads go on.
+
+    Args:
+        store: Where, see `toolcall_pipeline.stores`. The pipeline opens and closes it.
+        secret: The key of the digests, at most 64 bytes: without it, who reads the store could guess short arguments.
+            Default ``b""``: no key.
+        keep: Seconds for which an answer is kept. Default: 7 days.
+        max_wait: Seconds for which a delivery waits for itself. Default 30.
+        lease: Seconds after which an owner on another host that renews nothing counts as dead. Default 15.
+        repeats: ``"run"``: after a known end an equal call is honest, and runs. ``"replay"``: an equal call of a later
+            reply in the same conversation gets the answer of one that succeeded, for models that repeat what they have
+            done; give each run a ``conversation``. Default ``"run"``.
+
+    Raises:
+        SetupError: An option is out of its range, or of another type.
+    """
+
+    placement: ClassVar[Placement] = Placement(
+        announces_body=True,
+        kind="ledger",
+        reason="outside of retry, whose attempts are one delivery, and inside of all that may hold a call back",
+        inside_of={
+            kind: f"{reason}; {_HINT}"
+            for kind, reason in {
+                "approve": "a call that waits for a person has not begun",
+                "policy": "a call that is refused has not begun",
+                "quota": "an answer that is replayed takes nothing from a quota",
+                "dry_run": "a plan is no delivery",
+                "rate_limit": "a call that a limit refuses has not begun",
+                "circuit_breaker": "a call that a breaker refuses has not begun",
+                "concurrency": "a call that waits in a queue has not begun",
+                "loop_guard": "a repetition that is refused has not begun",
+                "cache": "the cache has to see each change",
+            }.items()
+        },
+    )
+
+    store: Store
+    secret: bytes = attrs.field(default=b"", kw_only=True, repr=False)
+    keep: float = attrs.field(default=7 * 86400.0, validator=is_number(above=0, unit="seconds"), kw_only=True)
+    max_wait: float = attrs.field(default=30.0, validator=is_number(least=0, unit="seconds"), kw_only=True)
+    lease: float = attrs.field(default=15.0, validator=is_number(above=0, unit="seconds"), kw_only=True)
+    repeats: Literal["run", "replay"] = attrs.field(default="run", kw_only=True)
+    _records: Records = attrs.field(init=False, repr=False)
+    _owner: Owner | None = attrs.field(init=False, default=None, repr=False)
+    _flights: dict[str, Flight] = attrs.field(init=False, factory=dict[str, Flight], repr=False)
+    _late: list[Callable[[], Awaitable[object]]] = attrs.field(init=False, factory=list[Any], repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
+            refuse("Ledger", "store", "a store, such as stores.SQLite(path)", self.store)
+        if type(cast("object", self.secret)) is not bytes or len(self.secret) > _LONGEST_SECRET:
+            refuse("Ledger", "secret", f"at most {_LONGEST_SECRET} bytes", self.secret)
+        if self.repeats not in ("run", "replay"):
+            refuse("Ledger", "repeats", "'run' or 'replay'", self.repeats)
+        self._records = Records(self.store, self.keep)
+
+    @property
+    def opens_itself(self) -> bool:
+        """Whether it works outside of ``async with pipeline``: with a store in memory, which needs no lease."""
+        return isinstance(self.store, Memory)
+
+    @property
+    def resources(self) -> tuple[Store, ...]:
+        """The store, which is opened before this stage."""
+        return (self.store,)
+
+    async def __aenter__(self) -> Self:
+        """Take the lease of this process.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        owner = Owner(self.store, self.lease, self._flush)
+        await owner.open()
+        self._owner = owner
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        owner, self._owner = self._owner, None
+        if owner is not None:
+            await self._flush()
+            await owner.close()
+
+    def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
+        """The inside's outcome, or the kept one of a delivery that came before."""
+        tool = call.tool
+        return call_next(call) if tool.effect == "read" or tool.composite else self._run(call, call_next)
+
+    async def _run(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+        if self._owner is None and self.opens_itself:
+            self._owner = Owner(self.store, self.lease, self._flush)
+        owner = self._owner
+        if owner is None or not owner.may_begin:
+            return _away(call.tool.name, "the ledger is not open in this process, or its lease ended")
+        names = Names.of(call, self.secret)
+        try:
+            await self._flush()
+            claim = await self._claim(call, names, owner)
+        except StoreError:
+            return _away(call.tool.name, "the ledger cannot be reached")
+        if not isinstance(claim, Claim):
+            return claim
+        call = call.with_idempotency_key(claim.key) if claim.key != call.idempotency_key else call
+        guards = Guards.of(_Lease(owner, call.tool.name), outer=call.guards)
+        flight = self._flights[names.id] = Flight(call)
+        outcome: Outcome | None = None
+        try:
+            outcome = await call_next(call.under(call.report, guards))
+            return outcome
+        finally:
+            await self._end(claim, call, guards, outcome, owner)
+            self._flights.pop(names.id, None)
+            flight.end(outcome)
+
+    async def _end(self, claim: Claim, call: ValidCall, guards: Guards, outcome: Outcome | None, owner: Owner) -> None:
+        """Write how it ended, also in a task that is cancelled; if the store gives no answer, later."""
+        known = _read_known(guards, outcome)
+        if known in _UNDECIDED and (outcome is None or call.tool.effect == "mutating"):
+            outcome = _unknown(call)  # for those who ask again, whatever was said first
+        error: object = cast("Any", outcome).failure() if type(outcome) is Failure else None
+        is_kept = outcome is not None and not (known == "no" and isinstance(error, (NotExecuted, Unavailable)))
+        kept = write_outcome(cast("Outcome", outcome), call.tool) if is_kept else None
+        written = False
+
+        success: Delivery | None = None
+        if self.repeats == "replay" and known == "yes" and kept is not None:
+            success = {"id": claim.names.id, "reply": call.reply, "outcome": kept, "done": timing.wall_time()}
+
+        async def write() -> None:
+            await self._records.end(claim, known, kept, success)
+            owner.running.discard(claim.names.id)
+
+        try:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING):
+                await write()
+                written = True
+        except StoreError:
+            pass
+        if not written:
+            self._late.append(write)
+            _logger.warning("Tool %.200r: its end is not in the ledger yet", call.tool.name)
+
+    async def _flush(self) -> None:
+        """Write the ends that could not be written."""
+        while self._late:
+            write = self._late[0]
+            await write()
+            if self._late and self._late[0] is write:
+                del self._late[0]
+
+    async def _claim(self, call: ValidCall, names: Names, owner: Owner) -> Claim | Outcome:
+        """The right to run, or the answer in place of it.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        if self.repeats == "replay" and (replayed := await self._find_success(call, names)) is not None:
+            return replayed
+        until, poll = timing.monotonic() + self.max_wait, _FIRST_POLL
+        key = call.idempotency_key or (make_uuid() if call.tool.effect == "keyed" else "")
+        new: Delivery = {"state": "begun", "owner": owner.name, "intent": names.intent, "key": key}
+        new |= {"tool": call.tool.name, "at": timing.wall_time(), "runs": 1}
+        claim = await self._begin(
+            call, owner, names, new, None, (None, {}), ()
+        )  # most calls are the first of their kind
+        for _ in range(_TRIES):
+            if claim is not None:
+                return claim
+            entry, kept = await self._records.read(names.delivery)
+            mine = dict(new)
+            if entry is not None:
+                if kept["state"] == "begun" and await lives(self.store, kept["owner"], names.id):
+                    if timing.monotonic() >= until:
+                        return _away(call.tool.name, "this very call still runs; its result is not known yet")
+                    await self._wait(names.id, poll)
+                    poll = min(poll * 1.5, _LAST_POLL)
+                    continue
+                answer = await self._come_again(call, names, entry, kept)
+                if answer is not None:
+                    return answer
+                mine = {**new, "key": kept["key"], "at": kept["at"], "runs": kept["runs"] + 1}
+            seen = await self._records.read(names.intent)
+            version = None if entry is None else entry.version
+            answer, died, key = await self._ask_others(call, names, seen[1], mine, version)
+            if answer is not None:
+                return answer
+            if died is not None:
+                mine["key"] = mine["key"] if entry is not None else key or mine["key"]
+                claim = await self._begin(call, owner, names, mine, version, seen, died)
+        return _away(call.tool.name, "busy")
+
+    async def _find_success(self, call: ValidCall, names: Names) -> Outcome | None:
+        """The success of an equal call of an earlier reply; None: there was none."""
+        _, done = await self._records.read(names.succeeded)
+        if not done or done["id"] == names.id or (call.reply and done["reply"] == call.reply):
+            return None
+        return self._mark(call, read_outcome(done["outcome"], call.tool), done["done"])
+
+    async def _begin(  # one claim
+        self,
+        call: ValidCall,
+        owner: Owner,
+        names: Names,
+        delivery: Delivery,
+        expect: int | None,
+        seen: tuple[Entry | None, Intent],
+        died: tuple[str, ...],
+    ) -> Claim | None:
+        """Claim it, also in a task that is cancelled: a claim without an end would look like a lost body."""
+        if names.id in owner.running:  # a twin in this process
+            return None
+        owner.running.add(names.id)  # before others can see the claim
+        claim: Claim | None = None
+        try:
+            with anyio.CancelScope(shield=True):
+                claim = await self._records.begin(call, owner, names, delivery, expect, seen, died)
+            return claim
+        except StoreError as exc:
+            if exc.maybe_written:
+                self._late.append(partial(self._records.withdraw, names, owner))
+            raise
+        finally:
+            if claim is None:
+                owner.running.discard(names.id)
+
+    async def _come_again(self, call: ValidCall, names: Names, entry: Entry, kept: Delivery) -> Outcome | None:
+        """The answer of a delivery that does not run any more; None: it may run again, if the store agrees."""
+        known: Known = kept.get("known", "lost")
+        if kept["state"] == "ended" and known not in _UNDECIDED:
+            return self._mark(call, read_outcome(kept["outcome"], call.tool), kept["done"])
+        if call.tool.effect != "mutating":
+            return None
+        found = await ask_verify(call, None, kept["key"])
+        if type(found) is Failure:
+            return None  # it did not happen, and never will
+        if found is None and kept["state"] == "ended":
+            return self._mark(call, _unknown(call), kept["done"])
+        outcome = _unknown(call) if found is None else found
+        known = "lost" if found is None else "yes"
+        if not await self._records.settle(names, entry, kept, known, write_outcome(outcome, call.tool)):
+            return None  # it has changed, and a claim by this version will fail
+        return self._mark(call, outcome)
+
+    async def _ask_others(
+        self, call: ValidCall, names: Names, intent: Intent, mine: Delivery, version: int | None
+    ) -> tuple[Outcome | None, tuple[str, ...] | None, str]:
+        """Ask equal calls: the answer, if the call must not run; those that died; and the key that it has to take.
+
+        None in place of those that died: the intent has changed, and must be read again.
+        """
+        lost: dict[str, list[Any]] = dict(intent.get("lost", {}))
+        died: list[str] = []
+        for id_, (owner, key) in intent.get("open", {}).items():
+            if not await lives(self.store, owner, id_):
+                lost[id_] = [key, "lost", intent["at"]]
+                died.append(id_)
+        lost.pop(names.id, None)
+        for id_, (key, known, at) in lost.items():
+            if call.tool.effect == "idempotent":
+                break
+            if known == "lift" and await self._records.has_changed(names, at):
+                await self._records.lift(id_, names.intent)
+                return None, None, ""
+            if call.tool.effect == "keyed":
+                return None, tuple(died), key
+            found = await ask_verify(call, None, key)
+            if found is None:
+                return _unknown(call), None, ""
+            outcome = write_outcome(found, call.tool) if type(found) is Success else None
+            also = [] if outcome is None else self._records.answer(names, mine, version, outcome)
+            decided = await self._records.decide(id_, names.intent, outcome, "verify", also)
+            return (self._mark(call, found) if decided and outcome is not None else None), None, ""
+        return None, tuple(died), ""
+
+    async def _wait(self, id_: str, seconds: float) -> None:
+        flight = self._flights.get(id_)
+        if flight is None:
+            await timing.sleep(seconds)
+        else:
+            with anyio.move_on_after(1):
+                await flight.wait()
+
+    def _mark(self, call: ValidCall, outcome: Outcome, done: float | None = None) -> Outcome:
+        if call.report is not None:
+            call.report.replayed = True
+            ago = "" if done is None else f", {max(0.0, timing.wall_time() - done):.3g} s ago"
+            call.report.note(self, f"replayed: it ended before{ago}")
+        return outcome
+
+    # For a person, or a program
+
+    async def undecided(self) -> list[Undecided]:
+        """The calls that may have taken effect, oldest first. The store must be open.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        found = [each async for each in self._list_undecided()]
+        return sorted(found, key=lambda each: each.at)
+
+    async def _list_undecided(self) -> AsyncIterator[Undecided]:
+        async for _, intent in self._records.list("i/"):
+            about = intent["principal"], intent["conversation"]
+            for id_, (key, _, at) in intent["lost"].items():
+                yield Undecided(id_, intent["tool"], key, *about, at)
+            for id_, (owner, key) in intent["open"].items():
+                if not await lives(self.store, owner, id_):
+                    yield Undecided(id_, intent["tool"], key, *about, intent["at"])
+
+    async def show(self, id_: str, /) -> dict[str, Any]:
+        """What is kept of a delivery, as JSON; ``{}``: nothing. Arguments are never kept.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        _, kept = await self._records.read(f"d/{id_}")
+        return kept
+
+    async def resolve(self, id_: str, /, *, landed: bool, value: object = None, by: str = "") -> bool:
+        """Say what became of a call that may have taken effect.
+
+        Args:
+            id_: Its id, see `undecided`.
+            landed: Whether it took effect. False: an equal call may run, and this very one as well.
+            value: Its result, for the answer to the same delivery: JSON. Default None.
+            by: Who says so, for the record. Default "": not said.
+
+        Returns:
+            False: there is no such call, it still runs, or it is decided already.
+        """
+        for _ in range(_TRIES):
+            intent = await self._records.find_intent(id_)
+            if not intent:
+                return False
+            _, state = await self._records.read(intent)
+            if id_ in state.get("open", {}) and await lives(self.store, state["open"][id_][0], id_):
+                return False
+            if await self._records.decide(id_, intent, {"v": value} if landed else None, by):
+                return True
+        return False
+
+
+def _read_known(guards: Guards, outcome: Outcome | None) -> Known:
+    """The end of the effect. The guard of the call knows more of it than the outcome: whether a body began at all."""
+    if type(outcome) is Success:
+        return "yes"
+    effect = next((guard for guard in reversed(guards.counting) if isinstance(guard, OneEffect)), None)
+    if effect is None or not effect.begun or not effect.undecided:
+        return "no"
+    if outcome is None:
+        return "lost"
+    liftable = read_end(effect, cast("Any", outcome).failure() if type(outcome) is Failure else None)
+    return "told" if liftable is None else "lift" if liftable else "lost"
+
+
+def _unknown(call: ValidCall) -> Outcome:
+    return Failure(OutcomeUnknown(Transient(landed="maybe"), call.tool.verify_with))
+
+
+def _away(tool: str, reason: str) -> Outcome:
+    return Failure(Unavailable(tool, reason))

@@ -1,0 +1,121 @@
+"""An Outcome as JSON, to keep it: plain values exactly, typed ones by the annotation of their tool, others as text.
+
+There is no pickle: who can write to the store runs no code here. A cause is kept as the name of its class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
+
+import attrs
+from pydantic import TypeAdapter
+from returns.result import Failure, Success
+
+from ..errors import ERROR_TYPES, FailureDetails, OutcomeUnknown, Problem, Repair, Transient
+from ..introspection import unwrap
+from ..messages import render
+from ..privacy import RemoteCause, approved
+
+if TYPE_CHECKING:
+    from ..call import Outcome
+    from ..tools.definition import Tool
+
+_CLASSES: dict[str, type[Any]] = {each.__name__: each for each in (*ERROR_TYPES, Problem, Repair, FailureDetails)}
+_FLAT = (type(None), bool, int, float, str)
+_DEPTH = 32
+_LONGEST = 256 * 1024  # characters of a value that is kept as text
+
+
+def write_outcome(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:
+    """The outcome as JSON: ``e`` an error, ``v`` a plain value, ``j`` a typed one, ``t`` the text a model reads."""
+    if type(outcome) is Failure:
+        return {"e": _write(cast("Any", outcome).failure(), _DEPTH)}
+    value: Any = outcome.unwrap()
+    if _is_plain(value, _DEPTH):
+        return {"v": value}
+    adapter = _find_adapter(tool)
+    if adapter is not None:
+        try:
+            typed = adapter.dump_python(value, mode="json", warnings="error")
+            if _is_plain(typed, _DEPTH) and adapter.validate_python(typed) == value:
+                return {"j": typed}
+        except Exception:  # noqa: BLE001, S110  # a value that its own annotation does not describe; the text is left
+            pass
+    return {"t": str(render(outcome))[:_LONGEST]}
+
+
+def read_outcome(kept: Mapping[str, Any], tool: Tool[..., Any]) -> Outcome:
+    """The outcome that was written. One that cannot be read any more, after a release, is `OutcomeUnknown`."""
+    try:
+        if "e" in kept:
+            return Failure(_read(kept["e"]))
+        if "j" in kept:
+            return Success(cast("TypeAdapter[Any]", _find_adapter(tool)).validate_python(kept["j"]))
+        return Success(kept["v"] if "v" in kept else kept["t"])
+    except Exception:  # noqa: BLE001  # written by another release, whose classes differ
+        return Failure(OutcomeUnknown(Transient(landed="maybe"), tool.verify_with))
+
+
+def _find_adapter(tool: Tool[..., Any]) -> TypeAdapter[Any] | None:
+    """The adapter of what the tool returns; None without an annotation."""
+    try:
+        function = unwrap(tool.fn)
+        holder = SimpleNamespace(__annotations__={"return": function.__annotations__["return"]})
+        hints = get_type_hints(holder, getattr(function, "__globals__", {}), include_extras=True)
+        return TypeAdapter(hints["return"])
+    except Exception:  # noqa: BLE001  # names that exist for the type checkers alone, or a type without a schema
+        return None
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    kind = cast("type[Any]", type(value))
+    if kind in _FLAT:
+        return kind is not float or (value == value and abs(value) != float("inf"))  # noqa: PLR0124  # not NaN
+    if depth and kind is list:
+        return all(_is_plain(each, depth - 1) for each in value)
+    if depth and kind is dict:
+        return all(type(name) is str and _is_plain(each, depth - 1) for name, each in value.items())
+    return False
+
+
+def _write(value: Any, depth: int) -> Any:
+    if type(value) in _FLAT:
+        return value if _is_plain(value, 0) else str(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, BaseException):
+        return {"x": value.type_name if isinstance(value, RemoteCause) else type(value).__name__}
+    kind = cast("type[Any]", type(value))
+    if depth and kind.__name__ in _CLASSES and _CLASSES[kind.__name__] is kind:
+        fields: dict[str, Any] = {}
+        for field in attrs.fields(kind):
+            held = getattr(value, field.name)
+            if (
+                not field.metadata or isinstance(held, BaseException) or attrs.has(cast("type[Any]", type(held)))
+            ):  # else it is private
+                fields[field.name] = _write(held, depth - 1)
+        return {"c": kind.__name__, "f": fields}
+    if depth and isinstance(value, (list, tuple)):
+        return {"l": [_write(each, depth - 1) for each in cast("Any", value)], "u": isinstance(value, tuple)}
+    if depth and isinstance(value, Mapping):
+        items = cast("Mapping[Any, Any]", value).items()
+        return {"m": {str(name): _write(each, depth - 1) for name, each in items}}
+    return f"<{kind.__name__}>"
+
+
+def _read(kept: Any) -> Any:
+    if isinstance(kept, str):
+        return approved(kept)  # it was approved when it was kept
+    if not isinstance(kept, dict):
+        return kept
+    found = cast("dict[str, Any]", kept)
+    if "x" in found:
+        return RemoteCause(found["x"])
+    if "c" in found:
+        return _CLASSES[found["c"]](**{name: _read(each) for name, each in found["f"].items()})
+    if "l" in found:
+        items = [_read(each) for each in found["l"]]
+        return tuple(items) if found["u"] else items
+    return {name: _read(each) for name, each in found["m"].items()}

@@ -1,0 +1,285 @@
+"""Records: what a ledger keeps in its store, and how it changes. Each step is one write: of all its keys, or of none.
+
+==========  ===================================================================================================
+``d/…``     a delivery: that it began and for whom, then its answer
+``i/…``     an intent: its deliveries that run (``open``) and those that may have taken effect (``lost``). Only
+            while there is one: a known end leaves nothing behind
+``s/…``     when a tool last changed something in a conversation; what an exception said before is lifted by that
+``r/…``     the last success of an intent, where those are replayed
+``o/…``     the lease of an owner
+==========  ===================================================================================================
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+import attrs
+
+from .. import timing
+from ..call import ValidCall, make_uuid
+from ..identity import delivery_of, intent_of, join_digest
+from ..stores import Change, Entry, Store
+from .owners import Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# yes: it took effect. no: it did not. told: the tool's author reported a failure. lift: an exception said what was
+# wrong, and another change may have put it right. lost: only ``verify=`` or a person can say.
+Known: TypeAlias = Literal["yes", "no", "told", "lift", "lost"]
+Delivery: TypeAlias = dict[str, Any]
+Intent: TypeAlias = dict[str, Any]
+UNDECIDED = ("lift", "lost")
+_TAG = 12  # digits of the part that one conversation's keys share: a cluster of Redis keeps them in one slot
+
+
+@attrs.frozen
+class Names:
+    """The keys of a call.
+
+    Attributes:
+        id: The delivery, as `Ledger.resolve` takes it.
+        delivery: "": the call has no id, so it cannot be delivered again.
+        intent: Its intent.
+        succeeded: The key of a success of its intent, where those are replayed.
+        changed: Begins the keys of the tools that changed something in its conversation.
+        tool: The last part of such a key.
+    """
+
+    id: str
+    delivery: str
+    intent: str
+    succeeded: str
+    changed: str
+    tool: str
+
+    @staticmethod
+    def of(call: ValidCall, secret: bytes) -> Names:
+        """The names of a call."""
+        tag = "{" + join_digest(call.principal, call.conversation, secret=secret)[:_TAG] + "}"
+        asked = tag + intent_of(call, call.params, secret)
+        given = delivery_of(call, secret)
+        id_ = f"{tag}{given}" if given else f"{tag}~{make_uuid()}"
+        return Names(
+            id_, _delivery_key(id_), f"i/{asked}", f"r/{asked}", f"s/{tag}", join_digest(call.tool.name, secret=secret)
+        )
+
+
+@attrs.frozen
+class Claim:
+    """The right to run a body, and the versions that its end expects.
+
+    Attributes:
+        names: Of the call.
+        key: The idempotency key of its body.
+        delivery: The record of the delivery.
+        version: Of that record.
+        intent: The record of the intent, as it was written with it.
+        decides: The lost deliveries that an answer to this one decides, for they have its key.
+    """
+
+    names: Names
+    key: str
+    delivery: Delivery
+    version: int
+    intent: Intent
+    decides: tuple[str, ...]
+
+
+@attrs.frozen(eq=False)
+class Records:
+    """The records in one store.
+
+    Args:
+        store: The store.
+        keep: Seconds for which an answer is kept.
+    """
+
+    store: Store
+    keep: float
+
+    async def read(self, key: str) -> tuple[Entry | None, dict[str, Any]]:
+        """A record and its entry; ``None, {}`` without one."""
+        found = await self.store.get(key) if key else None
+        return found, {} if found is None else cast("dict[str, Any]", json.loads(found.value))
+
+    async def begin(  # all that one write changes
+        self,
+        call: ValidCall,
+        owner: Owner,
+        names: Names,
+        delivery: Delivery,
+        expect: int | None,
+        seen: tuple[Entry | None, Intent],
+        died: tuple[str, ...] = (),
+    ) -> Claim | None:
+        """Claim a delivery; None: a record has changed since it was read.
+
+        Args:
+            call: The call.
+            owner: Who runs it.
+            names: Its names.
+            delivery: The new record.
+            expect: The version of the old one; None: there is none.
+            seen: The record of the intent, as it was when the call was let through.
+            died: Deliveries of the intent whose owners died.
+        """
+        entry, intent = seen
+        opened, gone = dict(intent.get("open", {})), dict(intent.get("lost", {}))
+        for id_ in died:
+            gone[id_] = [opened.pop(id_)[1], "lost", timing.wall_time()]
+        decides = tuple(id_ for id_, (key, *_) in gone.items() if key and key == delivery["key"])
+        opened[names.id] = [owner.name, delivery["key"]]
+        gone.pop(names.id, None)
+        about = {"tool": call.tool.name, "principal": call.principal, "conversation": call.conversation}
+        state = {**about, "effect": call.tool.effect, "at": delivery["at"], "open": opened, "lost": gone}
+        changes = [Change(names.intent, _dump(state), None if entry is None else entry.version, self.keep)]
+        if names.delivery:
+            changes.append(Change(names.delivery, _dump(delivery), expect, self.keep))
+        version = await self.store.write(*changes)
+        return None if version is None else Claim(names, delivery["key"], delivery, version, state, decides)
+
+    async def end(
+        self, claim: Claim, known: Known, outcome: Mapping[str, Any] | None, success: Delivery | None = None
+    ) -> bool:
+        """Write how a delivery ended. False: the record is another one's by now, which took this owner for dead.
+
+        Args:
+            claim: Of the delivery.
+            known: What is known of its effect.
+            outcome: Its answer. None: no body began, so the delivery is forgotten and may come again.
+            success: What equal calls of later replies get. None: they run.
+        """
+        names, expect, state = claim.names, claim.version, claim.intent
+        done = {**claim.delivery, "state": "ended", "known": known, "outcome": outcome, "done": timing.wall_time()}
+        while True:
+            changes = [self._change(names.intent, _end_in(state, claim, known), expect)]
+            if names.delivery:
+                ended = None if outcome is None else _dump(done)
+                changes.append(Change(names.delivery, ended, claim.version, None if ended is None else self.keep))
+            if success is not None:
+                changes.append(Change(names.succeeded, _dump(success), ttl=self.keep))
+            if known == "yes":
+                changes.append(Change(names.changed + names.tool, str(timing.wall_time()).encode(), ttl=self.keep))
+            if await self.store.write(*changes) is not None:
+                return True
+            if names.delivery:
+                now = await self.store.get(names.delivery)
+                if now is None or now.version != claim.version:
+                    return False
+            entry, state = await self.read(names.intent)  # an equal call has changed it meanwhile
+            if entry is None:
+                return False
+            expect = entry.version
+
+    async def settle(
+        self, names: Names, entry: Entry, delivery: Delivery, known: Known, outcome: Mapping[str, Any]
+    ) -> bool:
+        """Write what became of a delivery whose owner died, or whose end was not known. False: it has changed."""
+        changes = await self._take_out(delivery["intent"], names.id, known)
+        done = {**delivery, "state": "ended", "known": known, "outcome": outcome, "done": timing.wall_time()}
+        changes.append(Change(names.delivery, _dump(done), entry.version, self.keep))
+        return await self.store.write(*changes) is not None
+
+    def answer(self, names: Names, delivery: Delivery, expect: int | None, outcome: Mapping[str, Any]) -> list[Change]:
+        """The changes by which a delivery has an answer though no body ran for it."""
+        if not names.delivery:
+            return []
+        done = {**delivery, "state": "ended", "known": "yes", "outcome": outcome, "done": timing.wall_time()}
+        return [Change(names.delivery, _dump(done), expect, self.keep)]
+
+    async def decide(
+        self, id_: str, intent: str, outcome: Mapping[str, Any] | None, by: str, also: Sequence[Change] = ()
+    ) -> bool:
+        """Write what became of a lost delivery. False: it has changed meanwhile.
+
+        Args:
+            id_: Its id.
+            intent: The key of its intent.
+            outcome: Its answer. None: it did not take effect, so the delivery is forgotten and may come again.
+            by: Who says so.
+            also: Further changes of the same write. Default: none.
+        """
+        key = _delivery_key(id_)
+        entry, delivery = await self.read(key)
+        changes = await self._take_out(intent, id_, "told")
+        if entry is not None:
+            done = {**delivery, "state": "ended", "known": "yes", "outcome": outcome, "done": timing.wall_time()}
+            value = None if outcome is None else _dump({**done, "by": by})
+            changes.append(Change(key, value, entry.version, None if value is None else self.keep))
+        changes += also if changes else ()
+        return bool(changes) and await self.store.write(*changes) is not None
+
+    async def lift(self, id_: str, intent: str) -> bool:
+        """Another change may have put right what was wrong with a call: it stands in the way of none any more."""
+        changes = await self._take_out(intent, id_, "told")
+        return bool(changes) and await self.store.write(*changes) is not None
+
+    async def withdraw(self, names: Names, owner: Owner) -> None:
+        """Take back a claim that was perhaps written, and whose body did not begin."""
+        _, intent = await self.read(names.intent)
+        if names.id not in owner.running and intent.get("open", {}).get(names.id, [""])[0] == owner.name:
+            await self.decide(names.id, names.intent, None, "")
+
+    async def _take_out(self, intent: str, id_: str, known: Known) -> list[Change]:
+        entry, state = await self.read(intent)
+        if entry is None:
+            return []
+        opened, lost = dict(state["open"]), dict(state["lost"])
+        was_open = opened.pop(id_, None)
+        if known not in UNDECIDED:
+            lost.pop(id_, None)
+        elif was_open is not None:
+            lost[id_] = [was_open[1], known, timing.wall_time()]
+        return [self._change(intent, {**state, "open": opened, "lost": lost}, entry.version)]
+
+    def _change(self, key: str, intent: Intent, expect: int | None) -> Change:
+        """A change of an intent: without a delivery that runs or is lost it is gone."""
+        if not intent["open"] and not intent["lost"]:
+            return Change(key, None, expect)
+        return Change(key, _dump(intent), expect, self.keep)
+
+    async def find_intent(self, id_: str) -> str:
+        """The key of the intent that holds a lost or running delivery; "": none does."""
+        found = ""
+        async for key, state in self.list("i/" + id_.partition("}")[0]):  # to its end: an iterator has no other close
+            if id_ in state["lost"] or id_ in state["open"]:
+                found = key
+        return found
+
+    async def has_changed(self, names: Names, since: float) -> bool:
+        """Whether another tool has changed something in the conversation since then."""
+        times = [0.0]
+        async for key, entry in self.store.scan(names.changed):
+            if key != names.changed + names.tool:
+                times.append(float(entry.value))
+        return max(times) > since
+
+    async def list(self, prefix: str) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        """All records whose keys begin so."""
+        async for key, entry in self.store.scan(prefix):
+            yield key, json.loads(entry.value)
+
+
+def _end_in(intent: Intent, claim: Claim, known: Known) -> Intent:
+    """The record of the intent once a delivery has ended so."""
+    opened, lost = dict(intent["open"]), dict(intent["lost"])
+    opened.pop(claim.names.id, None)
+    if known in UNDECIDED and intent["effect"] != "idempotent":  # which may run again in any case
+        lost[claim.names.id] = [claim.key, known, timing.wall_time()]
+    elif known in ("yes", "told"):
+        for id_ in claim.decides:
+            lost.pop(id_, None)
+    return {**intent, "open": opened, "lost": lost}
+
+
+def _delivery_key(id_: str) -> str:
+    """The key of a delivery by its id; "" of a call without an id, which leaves none."""
+    return "" if "~" in id_ else f"d/{id_}"
+
+
+def _dump(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

@@ -1,0 +1,531 @@
+"""The stage Ledger: one delivery runs once, and an intent that may have taken effect is not begun again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import attrs
+import pytest
+from pydantic import BaseModel
+
+from toolcall_pipeline import (
+    Call,
+    Failure,
+    OutcomeUnknown,
+    Pipeline,
+    Placement,
+    SetupError,
+    Success,
+    ToolContext,
+    ToolFailed,
+    ToolRegistry,
+    Unavailable,
+    gather,
+)
+from toolcall_pipeline.ledger import Owner, lives, read_outcome, write_outcome
+from toolcall_pipeline.middlewares import Cache, Concurrency, Ledger, LoopGuard, RateLimit, Retry, standard
+from toolcall_pipeline.stores import Change, Entry, Memory, StoreError
+from toolcall_pipeline.testing import FakeClock
+
+
+class Paid(BaseModel):
+    amount: int
+    to: tuple[str, ...] = ()
+
+
+class Moved(Exception):
+    """An exception whose class says that nothing happened."""
+
+    landed = False
+
+
+class Shop:
+    """Tools over a store, and what they did. Several of them over one store stand for several processes."""
+
+    def __init__(self, store: Any = None, **options: Any) -> None:
+        self.done: list[Any] = []
+        self.keys: list[str] = []
+        self.answer: Any = None
+        self.verdict: object = None
+        self.asked: list[str] = []
+        self.store = Memory() if store is None else store
+        self.tools = tools = ToolRegistry()
+
+        def verify(call: Any, key: str) -> object:
+            self.asked.append(key)
+            return self.verdict
+
+        @tools.tool(verify_with="look")
+        async def charge(amount: int | str, to: str = "Ann") -> Any:
+            return self._act(("charge", amount))
+
+        @tools.tool(verify=verify, context=True)
+        async def wire(context: ToolContext, amount: int) -> Any:
+            self.keys.append(context.idempotency_key)
+            return self._act(("wire", amount))
+
+        @tools.tool(effect="keyed", context=True)
+        async def pay(context: ToolContext, amount: int) -> Any:
+            self.keys.append(context.idempotency_key)
+            return self._act(("pay", amount))
+
+        @tools.tool(effect="idempotent")
+        async def put(amount: int) -> Any:
+            return self._act(("put", amount))
+
+        @tools.tool
+        async def create() -> str:
+            return "created"
+
+        @tools.tool
+        async def typed(amount: int) -> Paid:
+            self.done.append(("typed", amount))
+            return Paid(amount=amount, to=("Ann",))
+
+        @tools.tool(effect="read")
+        async def look() -> str:
+            self.done.append("look")
+            return "seen"
+
+        self.ledger = Ledger(self.store, **options)
+        self.pipeline: Pipeline = standard(tools, attempts=1).before("retry", self.ledger)
+
+    def _act(self, did: Any) -> Any:
+        self.done.append(did)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return {"n": len(self.done)} if self.answer is None else self.answer
+
+    async def ask(self, name: str, id_: str = "", **arguments: object) -> Any:
+        """The value of the answer, or the kind of its error."""
+        call = Call(name, arguments or {"amount": 7}, id_, conversation="thread")
+        outcome = await self.pipeline(call if name not in ("create", "look") else attrs.evolve(call, arguments={}))
+        return outcome.unwrap() if type(outcome) is Success else outcome.failure().kind
+
+
+ENDS: dict[str, tuple[Any, Any]] = {
+    "a success": (None, {"n": 1}),
+    "a failure that the author reports": (ToolFailed("no"), "execution"),
+    "a returned failure": (Failure("no"), "execution"),
+    "an exception": (FileNotFoundError(), "outcome_unknown"),
+    "a lost connection": (ConnectionError(), "outcome_unknown"),
+}
+
+
+@pytest.mark.parametrize(("answer", "kept"), ENDS.values(), ids=ENDS)
+async def test_a_delivery_has_one_answer(answer: Any, kept: Any) -> None:
+    """The same delivery gets its answer again, in another process as well, and no body runs."""
+    shop = Shop()
+    shop.answer = answer
+    async with shop.pipeline:
+        await shop.ask("charge", "a")
+        shop.answer = None
+        assert [await shop.ask("charge", "a") for _ in range(2)] == [kept] * 2
+    later = Shop(shop.store)
+    async with later.pipeline:
+        assert await later.ask("charge", "a") == kept
+        report = await later.pipeline.report(Call("charge", '{"amount":7}', "a", conversation="thread"))
+        assert report.replayed
+    assert (len(shop.done), later.done) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"id": "b"},
+        {"arguments": {"amount": 8}},
+        {"conversation": "other"},
+        {"principal": "other"},
+        {"reply": "other"},
+        {"name": "put"},
+        {"id": ""},
+    ],
+    ids=str,
+)
+async def test_another_delivery_runs(other: Any) -> None:
+    """What differs in id, arguments, conversation, principal, reply or tool is another delivery."""
+    shop = Shop()
+    call = Call("charge", {"amount": 7}, "a", conversation="thread")
+    async with shop.pipeline:
+        await shop.pipeline(call)
+        await shop.pipeline(attrs.evolve(call, **other))
+    assert len(shop.done) == 2
+
+
+async def test_two_equal_payments_run() -> None:
+    """After a known end nothing is left of an intent: two equal payments with two ids both run."""
+    shop = Shop()
+    async with shop.pipeline:
+        assert [await shop.ask("charge", each) for each in ("a", "b", "")] == [{"n": 1}, {"n": 2}, {"n": 3}]
+    assert not [key async for key, _ in shop.store.scan("i/")]
+
+
+async def test_reads_are_not_kept() -> None:
+    """A read runs each time, and writes nothing."""
+    shop = Shop()
+    async with shop.pipeline:
+        assert [await shop.ask("look", "a") for _ in range(2)] == ["seen"] * 2
+    assert [key async for key, _ in shop.store.scan()] == []
+
+
+CASES: dict[str, tuple[Any, str, Any, int]] = {
+    "mutating, lost": (ConnectionError(), "charge", "outcome_unknown", 1),
+    "mutating, an exception": (ValueError(), "charge", "outcome_unknown", 1),
+    "mutating, told": (ToolFailed("no"), "charge", {"n": 2}, 2),
+    "mutating, not landed": (Moved(), "charge", {"n": 2}, 2),
+    "keyed, lost": (ConnectionError(), "pay", {"n": 2}, 2),
+    "idempotent, lost": (ConnectionError(), "put", {"n": 2}, 2),
+}
+
+
+@pytest.mark.parametrize(("answer", "tool", "then", "ran"), CASES.values(), ids=CASES)
+async def test_beside_an_equal_intent(answer: Any, tool: str, then: Any, ran: int) -> None:
+    """A new delivery beside an undecided intent: refused if mutating, run with the same key if keyed."""
+    shop = Shop()
+    shop.answer = answer
+    async with shop.pipeline:
+        await shop.ask(tool, "a")
+    later = Shop(shop.store)
+    later.done = shop.done
+    async with later.pipeline:
+        assert await later.ask(tool, "b") == then
+    assert len(shop.done) == ran
+    assert len({*shop.keys, *later.keys}) <= 1
+
+
+async def test_once_decided_the_next_key_is_new() -> None:
+    """An answer to the key of a lost call decides that call; the next wish has a key of its own."""
+    shop = Shop()
+    shop.answer = ConnectionError()
+    async with shop.pipeline:
+        await shop.ask("pay", "a")
+        shop.answer = None
+        await shop.ask("pay", "b")
+        await shop.ask("pay", "c")
+    first, second, third = shop.keys
+    assert first == second != third
+    assert await shop.ledger.undecided() == []
+
+
+@pytest.mark.parametrize("between", ["create", "look", "charge"])
+async def test_what_an_exception_said_is_lifted_by_another_change(between: str) -> None:
+    """Once another tool has changed something in the conversation, the call is honest again."""
+    shop = Shop()
+    shop.answer = FileNotFoundError()
+    with FakeClock() as clock:
+        async with shop.pipeline:
+            await shop.ask("charge", "a")
+            clock.advance(1)
+            shop.answer = None
+            await shop.ask(between, "b", **({"amount": 8} if between == "charge" else {}))
+            assert (await shop.ask("charge", "c") == "outcome_unknown") is (between != "create")
+            assert await shop.ask("charge", "a") == "outcome_unknown"
+
+
+VERDICTS: dict[str, tuple[object, str, Any, int]] = {
+    "it happened, another delivery": (Success("paid"), "b", "paid", 1),
+    "it happened, the same delivery": (Success("paid"), "a", "paid", 1),
+    "it did not, another delivery": (False, "b", {"n": 2}, 2),
+    "it did not, the same delivery": (False, "a", {"n": 2}, 2),
+    "not known, another delivery": (None, "b", "outcome_unknown", 1),
+    "not known, the same delivery": (None, "a", "outcome_unknown", 1),
+}
+
+
+@pytest.mark.parametrize(("verdict", "id_", "then", "ran"), VERDICTS.values(), ids=VERDICTS)
+async def test_verify_decides(verdict: object, id_: str, then: Any, ran: int) -> None:
+    """``verify=`` of the tool is asked with the key of the lost call, and its answer stays."""
+    shop = Shop()
+    shop.answer = ConnectionError()
+    async with shop.pipeline:
+        await shop.ask("wire", "a")
+        shop.answer, shop.verdict = None, verdict
+        assert await shop.ask("wire", id_) == then
+        assert shop.asked[0] == shop.keys[0]
+        if type(verdict) is Success:  # and both deliveries keep it
+            shop.verdict = None
+            assert [await shop.ask("wire", each) for each in ("a", id_)] == ["paid"] * 2
+    assert len(shop.done) == ran
+
+
+@pytest.mark.parametrize("landed", [True, False])
+async def test_a_person_decides(*, landed: bool) -> None:
+    """`resolve` says what became of a call: it is answered so, or it and equal ones run."""
+    shop = Shop()
+    shop.answer = ConnectionError()
+    async with shop.pipeline:
+        await shop.ask("charge", "a")
+        (lost,) = await shop.ledger.undecided()
+        assert (lost.tool, lost.conversation, lost.principal) == ("charge", "thread", "")
+        assert await shop.ledger.resolve(lost.id, landed=landed, value="paid", by="Ann")
+        assert not await shop.ledger.resolve(lost.id, landed=landed)
+        shop.answer = None
+        assert await shop.ask("charge", "a") == ("paid" if landed else {"n": 2})
+        assert await shop.ask("charge", "b") == {"n": 2 if landed else 3}
+
+
+async def test_typed_results_come_back_typed() -> None:
+    """A value of the annotated class is kept as JSON and read as that class; one without an annotation as its text."""
+    shop = Shop()
+    async with shop.pipeline:
+        first = await shop.ask("typed", "a")
+        assert await shop.ask("typed", "a") == first == Paid(amount=7, to=("Ann",))
+        shop.answer = Paid(amount=1)
+        await shop.ask("charge", "b")
+        assert "amount" in await shop.ask("charge", "b")
+
+
+async def test_errors_have_a_form_of_their_own() -> None:
+    """Each kind of error is kept with its fields and comes back equal; a cause only as the name of its class."""
+    from error_cases import EACH_KIND
+
+    tool = Shop().tools.tools["charge"]
+    for error in EACH_KIND:
+        read = read_outcome(write_outcome(Failure(error), tool), tool)
+        assert read == Failure(error)
+    lost = write_outcome(Failure(OutcomeUnknown()), tool)
+    assert read_outcome({"e": {"c": "Gone", "f": {}}}, tool) != read_outcome(lost, tool)
+    assert type(read_outcome({"e": {"c": "Gone", "f": {}}}, tool).failure()) is OutcomeUnknown
+
+
+async def test_a_twin_waits() -> None:
+    """The same delivery while it runs waits for its answer, and runs once; with no time left it is unavailable."""
+    shop = Shop(max_wait=60)
+    begun, go = anyio.Event(), anyio.Event()
+
+    @shop.tools.tool
+    async def slow(n: int) -> int:
+        shop.done.append(n)
+        begun.set()
+        await go.wait()
+        return n
+
+    answers: list[Any] = []
+
+    async def ask() -> None:
+        answers.append(await shop.ask("slow", "a", n=1))
+
+    async with shop.pipeline, anyio.create_task_group() as tasks:
+        tasks.start_soon(ask)
+        await begun.wait()
+        hasty = Shop(shop.store, max_wait=0)
+        hasty.pipeline = standard(shop.tools, attempts=1).before("retry", hasty.ledger)
+        async with hasty.pipeline:
+            assert await hasty.ask("slow", "a", n=1) == "unavailable"
+        tasks.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        go.set()
+    assert answers == [1, 1]
+    assert shop.done == [1]
+
+
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_cancelled_call(*, begun: bool) -> None:
+    """A body that was cancelled is undecided; a call that was cancelled before its body runs when it comes again."""
+    shop = Shop()
+    entered = anyio.Event()
+    held: list[int] = []
+
+    async def hold() -> None:
+        held.append(1)
+        entered.set()
+        if len(held) == 1:
+            await anyio.sleep_forever()
+
+    @shop.tools.tool
+    async def act() -> str:
+        if begun:
+            await hold()
+        return "done"
+
+    class Wait:
+        placement = Placement(announces_body=True)
+
+        async def __call__(self, call: Call, call_next: Any) -> Any:
+            if not begun:
+                await hold()
+            return await call_next(call)
+
+    pipeline = shop.pipeline.after("ledger", Wait())
+    call = Call("act", {}, "a", conversation="c")
+    async with pipeline:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(pipeline, call)
+            await entered.wait()
+            tasks.cancel_scope.cancel()
+        outcome = await pipeline(call)
+    if begun:
+        assert type(outcome.failure()) is OutcomeUnknown
+    else:
+        assert outcome == Success("done")
+
+
+class Away(Memory):
+    """A store that goes away."""
+
+    away = False
+    maybe = False
+
+    def _check(self) -> None:
+        if self.away:
+            raise StoreError("gone", maybe_written=self.maybe)
+
+    async def get(self, key: str, /) -> Entry | None:
+        self._check()
+        return await super().get(key)
+
+    async def write(self, *changes: Change) -> int | None:
+        if not self.maybe:
+            self._check()
+        version = await super().write(*changes)
+        self._check()
+        return version
+
+    async def _scan(self, prefix: str) -> AsyncIterator[tuple[str, Entry]]:
+        async for each in Memory.scan(self, prefix):
+            yield each
+
+
+@pytest.mark.parametrize("maybe", [False, True])
+async def test_without_the_store_nothing_begins(*, maybe: bool) -> None:
+    """The store is away: what changes something is unavailable, reads go on; once it is back all runs again."""
+    store = Away()
+    shop = Shop(store)
+    async with shop.pipeline:
+        store.away, store.maybe = True, maybe
+        assert [await shop.ask(each, "a") for each in ("charge", "pay", "put", "look")] == [
+            *["unavailable"] * 3,
+            "seen",
+        ]
+        assert shop.done == ["look"]
+        store.away = False
+        assert await shop.ask("charge", "a") == {"n": 2}
+        assert await shop.ledger.undecided() == []
+
+
+async def test_an_end_that_cannot_be_written_is_written_later() -> None:
+    """A store that goes away while a body runs learns of the end when it is back; until then the delivery runs."""
+    store = Away()
+    shop = Shop(store, max_wait=0)
+
+    @shop.tools.tool
+    async def act() -> str:
+        store.away = True
+        return "done"
+
+    call = Call("act", {}, "a", conversation="c")
+    async with shop.pipeline:
+        assert await shop.pipeline(call) == Success("done")
+        assert type((await shop.pipeline(call)).failure()) is Unavailable
+        store.away = False
+        assert await shop.pipeline(call) == Success("done")
+
+
+async def test_an_owner_that_died_is_seen_at_once() -> None:
+    """A process of this host is known by its id and its start; a dead one is not taken for alive."""
+    store = Memory()
+    owner = Owner(store, 15.0, anyio.lowlevel.checkpoint)
+    owner.running.add("d")
+    assert await lives(store, owner.name, "d")
+    assert not await lives(store, owner.name, "other")
+    uuid, _, _, host = owner.name.split("|")
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)  # noqa: ASYNC220
+    start = Path(f"/proc/{child.pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()  # noqa: ASYNC240
+    name = f"{uuid}|{child.pid}|{start}|{host}"
+    assert await lives(store, name, "d")
+    child.kill()
+    child.communicate()
+    assert not await lives(store, name, "d")
+    assert not await lives(store, f"{uuid}|{os.getpid()}|1|{host}", "d")
+    elsewhere = f"{uuid}|1|1|another host"
+    assert not await lives(store, elsewhere, "d")
+    await store.write(Change(f"o/{elsewhere}", b""))
+    assert await lives(store, elsewhere, "d")
+
+
+async def test_one_id_in_one_reply() -> None:
+    """A reply that holds one id twice runs it once."""
+    shop = Shop()
+    async with shop.pipeline:
+        outcomes = await gather(shop.pipeline, [Call("charge", {"amount": 7}, "a")] * 2, conversation="c")
+    assert outcomes == [Success({"n": 1})] * 2
+    assert len(shop.done) == 1
+
+
+@pytest.mark.parametrize(
+    "stage", [LoopGuard(), Cache(ttl=1), Concurrency(2), RateLimit(2)], ids=lambda each: type(each).__name__
+)
+def test_its_place(stage: Any) -> None:
+    """What may hold a call back stands outside of the ledger, and Retry inside."""
+    shop = Shop()
+    with pytest.raises(SetupError, match=r'\.before\("ledger"'):
+        shop.pipeline.after("ledger", stage)
+    shop.pipeline.before("ledger", stage)
+    with pytest.raises(SetupError, match="ledger"):
+        standard(shop.tools).after("retry", Ledger(shop.store))
+
+
+WRONG: list[Callable[[], object]] = [
+    lambda: Ledger(cast_any("calls.db")),
+    lambda: Ledger(Memory(), secret=cast_any("text")),
+    lambda: Ledger(Memory(), secret=b"x" * 65),
+    lambda: Ledger(Memory(), keep=0),
+    lambda: Ledger(Memory(), max_wait=-1),
+    lambda: Ledger(Memory(), lease=0),
+]
+
+
+def cast_any(value: object) -> Any:
+    """For a type checker."""
+    return value
+
+
+@pytest.mark.parametrize("make", WRONG, ids=range(len(WRONG)))
+def test_wrong_options(make: Callable[[], object]) -> None:
+    """A wrong option is refused at once."""
+    with pytest.raises(SetupError, match="Ledger"):
+        make()
+
+
+async def test_a_secret_keys_the_digests() -> None:
+    """With another secret the same call has other keys, and no argument stands in the store."""
+    kept: list[set[str]] = []
+    for secret in (b"one", b"two"):
+        shop = Shop(secret=secret)
+        shop.answer = ConnectionError()
+        async with shop.pipeline:
+            await shop.ask("charge", "a", amount=7, to="Secret Name")
+        rows = [(key, entry.value) async for key, entry in shop.store.scan()]
+        kept.append({key for key, _ in rows})
+        assert not any(b"Secret Name" in value for _, value in rows)
+    assert kept[0].isdisjoint(kept[1])
+
+
+def test_retry_is_inside() -> None:
+    """The reason stands in the description."""
+    assert "delivery" in Shop().pipeline.describe()
+    assert Retry.placement.inside_of["ledger"]
+
+
+async def test_successes_that_are_replayed() -> None:
+    """With ``repeats="replay"`` an equal call of a later reply gets the success; one of the same reply is honest."""
+    shop = Shop(repeats="replay")
+
+    async def ask(reply: str, conversation: str = "c", amount: object = 7) -> Any:
+        call = Call("charge", {"amount": amount}, "", conversation=conversation, reply=reply)
+        return (await shop.pipeline(call)).unwrap()
+
+    async with shop.pipeline:
+        asked = [await ask("1"), await ask("1"), await ask("2", amount="7"), await ask(""), await ask("2", "other")]
+        shop.answer = ToolFailed("no")
+        assert type(await shop.pipeline(Call("charge", {"amount": 8}, conversation="c"))) is Failure
+        shop.answer = None
+        assert await ask("3", amount=8) == {"n": 5}
+    assert asked == [{"n": 1}, {"n": 2}, {"n": 2}, {"n": 2}, {"n": 3}]
