@@ -7,6 +7,7 @@ from os import PathLike
 from typing import cast
 
 from ..compose import Pipeline, Stack
+from ..errors import SetupError
 from ..executors import Executor
 from ..messages import Wording
 from ..options import check_number, check_type, refuse
@@ -15,6 +16,7 @@ from ..policies import RuleSet
 from ..privacy import Redact
 from ..stores import Store
 from ..tools import Detector, Errors, ToolView
+from .approve import Approve
 from .available import Available
 from .classify import Classify
 from .execute import Execute
@@ -64,8 +66,8 @@ def standard(
         wording: How the texts for the model are worded, wherever they are read. Default None: as by default.
         store: Where it is kept what began and how it ended, such as ``stores.SQLite("calls.db")``; it adds the stage
             ``ledger`` outside of ``retry``, see `Ledger`. Default None: a conversation is remembered in this process.
-        policy: The path of a policy file, or its rules, see `Policy`; it adds the stage ``policy`` after ``validate``.
-            Default None: no such stage.
+        policy: The path of a policy file, or its rules, see `Policy`; it adds the stage ``policy`` after ``validate``,
+            and ``approve`` if a rule says so, which needs ``store``. Default None: no such stage.
 
     Raises:
         SetupError: An option is out of its range, or of another type; an entry of ``errors`` is not valid; or a tool of
@@ -92,6 +94,12 @@ def standard(
             refuse("standard", "policy", "the path of a policy file or a RuleSet", policy)
         stage = Policy(policy)
         stage.rules.check_tools(tools)
+        if "approve" in stage.rules.actions:
+            if store is None:
+                raise SetupError(
+                    "standard: a rule of the policy says `approve`, which needs `store=` to keep what waits"
+                )
+            pipeline = pipeline.before("ledger", Approve(store, stage.rules))
         pipeline = pipeline.after("validate", stage)
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))

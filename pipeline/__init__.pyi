@@ -5,6 +5,8 @@ from returns.result import Success as Success
 
 from . import middlewares as middlewares
 from . import telemetry as telemetry
+from .approvals import Approval as Approval
+from .approvals import Approvals as Approvals
 from .batch import gather as gather
 from .batch import gather_sync as gather_sync
 from .call import Call as Call
@@ -72,6 +74,8 @@ from .tools import ToolRegistry as ToolRegistry
 from .tools import ToolView as ToolView
 from .tools import classify_own as classify_own
 from .tools import exit_status as exit_status
+from .tools import extract_error_text as extract_error_text
+from .tools import is_error as is_error
 from .tools import not_begun as not_begun
 from .tools import returned_error as returned_error
 from .tools import tool as tool

@@ -11,6 +11,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools import FunctionTool, ToolMetadata
+from pydantic import Field
 
 from further_hosts import make_registry
 from toolcall_pipeline.hosts import export_tools
@@ -20,7 +21,7 @@ from toolcall_pipeline.middlewares import standard
 class Saying(MockLLM, FunctionCallingLLM):
     """Makes these calls, one a turn, and is done then."""
 
-    turns: list[Any]
+    turns: list[Any] = Field(default_factory=list)
 
     @property
     def metadata(self) -> LLMMetadata:
@@ -57,7 +58,8 @@ def test_an_agent_calls_the_tools() -> None:
     """A right call, a repaired one, a failure in the author's words, and a crash without its secret."""
     registry = make_registry()
     tools: Any = [wrap(each) for each in export_tools(registry, standard(registry), raises=True)]
-    model = Saying(turns=[("double", {"n": 2}), ("double", {"n": "3"}), ("fail", {"n": 1}), ("fail", {"n": 0})])
+    model = Saying()
+    model.turns = [("double", {"n": 2}), ("double", {"n": "3"}), ("fail", {"n": 1}), ("fail", {"n": 0})]
     results: list[Any] = []
 
     async def run() -> None:

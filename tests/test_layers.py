@@ -29,7 +29,7 @@ LAYERS = """
     messages report stores
     tools
     adapters policies retries stage_state telemetry
-    compose executors ledger
+    approvals compose executors ledger
     batch testing
     middlewares
     builtin dialogue mcp

@@ -44,9 +44,19 @@ def registry(error: BaseException | None = None, effect: Effect = "read") -> Too
 
 
 CASES: list[tuple[Any, Exception | None, int, str]] = [
-    (Call("prob"), None, logging.WARNING, "Tool 'prob': unknown_tool (call '')"),
-    (Call("probe", "[]", "c1"), None, logging.WARNING, "Tool 'probe': malformed_call (call 'c1')"),
-    (Call("'probe'"), ValueError("why"), logging.ERROR, "Tool \"'probe'\" (resolved to 'probe'): internal (call '')"),
+    (Call("prob"), None, logging.WARNING, "Tool 'prob': unknown_tool: did you mean 'probe'? (call '')"),
+    (
+        Call("probe", "[]", "c1"),
+        None,
+        logging.WARNING,
+        "Tool 'probe': malformed_call: 'they are an array' (call 'c1')",
+    ),
+    (
+        Call("'probe'"),
+        ValueError("why"),
+        logging.ERROR,
+        "Tool \"'probe'\" (resolved to 'probe'): internal: ValueError (call '')",
+    ),
     (
         Call("probe"),
         ConnectionError("why"),
@@ -98,14 +108,32 @@ async def test_a_failure_is_one_record(
 @pytest.mark.parametrize(
     ("call", "fields"),
     [
-        (Call("probe", id="c1"), {"gen_ai.tool.name": "probe", "error.type": "internal", "gen_ai.tool.call.id": "c1"}),
+        (
+            Call("probe", id="c1"),
+            {
+                "gen_ai.tool.name": "probe",
+                "error.type": "internal",
+                "gen_ai.tool.call.id": "c1",
+                "toolcall.decided_by": "execute",
+            },
+        ),
         (
             Call("'probe'"),
-            {"gen_ai.tool.name": "probe", "error.type": "internal", "toolcall.tool.requested_name": "'probe'"},
+            {
+                "gen_ai.tool.name": "probe",
+                "error.type": "internal",
+                "toolcall.tool.requested_name": "'probe'",
+                "toolcall.decided_by": "execute",
+            },
         ),
         (
             Call("made_up"),
-            {"gen_ai.tool.name": "_OTHER", "error.type": "unknown_tool", "toolcall.tool.requested_name": "made_up"},
+            {
+                "gen_ai.tool.name": "_OTHER",
+                "error.type": "unknown_tool",
+                "toolcall.tool.requested_name": "made_up",
+                "toolcall.decided_by": "resolve",
+            },
         ),
     ],
     ids=lambda each: each.name if isinstance(each, Call) else "",
@@ -308,7 +336,7 @@ async def test_a_check_with_a_bug_is_logged(answer: Any, caplog: pytest.LogCaptu
         return answer
 
     await standard(registry()).before("validate", check).call("probe")
-    assert caplog.records[0].getMessage() == "Tool 'probe': internal (call '')"
+    assert caplog.records[0].getMessage() == "Tool 'probe': internal: SetupError (call '')"
 
 
 class RaisingFilter(logging.Filter):

@@ -17,6 +17,7 @@ from toolcall_pipeline import RetryBudget, SetupError, ToolRegistry, gather
 from toolcall_pipeline.builtin import install
 from toolcall_pipeline.executors import Loop, Process, Thread
 from toolcall_pipeline.middlewares import (
+    Approve,
     Available,
     Cache,
     CircuitBreaker,
@@ -26,6 +27,7 @@ from toolcall_pipeline.middlewares import (
     Ledger,
     LoopGuard,
     Policy,
+    Quota,
     RateLimit,
     Resolve,
     Retry,
@@ -116,6 +118,19 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "clock": [*NO_SYNC_FUNCTION, None],
         },
     ),
+    Approve: (
+        {"store": Memory(), "needs": bool},
+        {
+            "store": [3, None, Memory],
+            "needs": [3, "a"],
+            "effects": [3, "read", ["write"]],
+            "tools": [3, "a", [3]],
+            "version": [3, None],
+            "expires": [*NO_NUMBER, 0],
+            "hold": [*NO_NUMBER, -1],
+            "notify": [3, "a"],
+        },
+    ),
     Policy: ({}, {"rules": [3, None, b"a", ["a"]]}),
     Shape: (
         {},
@@ -165,6 +180,16 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "key": NO_SYNC_FUNCTION,
             "clock": [*NO_SYNC_FUNCTION, None],
             "sleep": [*NO_FUNCTION, None],
+            **_sharing(),
+        },
+    ),
+    Quota: (
+        {"calls": 1},
+        {
+            "calls": [*NO_NUMBER, 0, None],
+            "per": [3, "user", None, ["tool"], Odd()],
+            "window": [*NO_NUMBER, 0],
+            "cost": NO_SYNC_FUNCTION,
             **_sharing(),
         },
     ),
@@ -300,7 +325,7 @@ def test_the_table_has_every_option(make: Callable[..., Any]) -> None:
 
 def test_the_table_has_every_stage() -> None:
     """So does a new stage."""
-    assert set(vars(toolcall_pipeline.middlewares)["__all__"]) - {"QueueingRateLimit"} <= {
+    assert set(vars(toolcall_pipeline.middlewares)["__all__"]) - {"QueueingRateLimit", "DryRun"} <= {
         make.__name__ for make in TABLE
     }
 

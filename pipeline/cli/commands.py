@@ -508,3 +508,72 @@ def resolve_call(db: Path, id_: str, landed: str, value: str | None, by: str) ->
     with print_command_errors():
         code = resolve(db, id_, landed=landed == "landed", value=value, by=by)
     sys.exit(code)
+
+
+@toolcall.group()
+def approvals() -> None:
+    """List the calls that wait for a person's decision, and decide."""
+
+
+_STORE = click.argument("store", metavar="STORE", type=click.Path(dir_okay=False, path_type=Path))
+_ID = click.argument("id_", metavar="ID")
+_BY = click.option("--by", default="", metavar="NAME", help="Who decides.  [default: the user of this system]")
+
+
+@approvals.command("list")
+@_STORE
+@click.option("--all", "everything", is_flag=True, help="Also those that are decided or expired.")
+def list_(store: Path, everything: bool) -> None:  # noqa: FBT001  # click passes it by name
+    """List the calls that wait in STORE, an SQLite file. Declared secrets are masked."""
+    from .approvals_command import list_approvals
+
+    with print_command_errors():
+        code = list_approvals(store, everything=everything)
+    sys.exit(code)
+
+
+@approvals.command()
+@_STORE
+@_ID
+def show(store: Path, id_: str) -> None:
+    """Show one call, with the arguments as they will run."""
+    from .approvals_command import show_approval
+
+    with print_command_errors():
+        code = show_approval(store, id_)
+    sys.exit(code)
+
+
+@approvals.command()
+@_STORE
+@_ID
+@_BY
+@click.option("--arguments", metavar="JSON", help="Run it with these arguments instead.")
+@click.option("--message", default="", help="Words for the record.")
+def approve(store: Path, id_: str, by: str, arguments: str | None, message: str) -> None:
+    """Let a call run.
+
+    \b
+    Exit code: 0    it is approved
+               1    it was decided, or had expired, before
+               2    STORE cannot be read, ID is unknown, or the arguments do not fit: stderr says which
+    """  # noqa: D301  # \b tells click to keep the line breaks
+    from .approvals_command import decide
+
+    with print_command_errors():
+        code = decide(store, id_, approve=True, by=by, arguments=arguments, message=message)
+    sys.exit(code)
+
+
+@approvals.command()
+@_STORE
+@_ID
+@_BY
+@click.option("--message", default="", help="Words for the model.")
+def reject(store: Path, id_: str, by: str, message: str) -> None:
+    """Refuse a call. Exit codes as for `approve`."""
+    from .approvals_command import decide
+
+    with print_command_errors():
+        code = decide(store, id_, approve=False, by=by, arguments=None, message=message)
+    sys.exit(code)

@@ -180,7 +180,7 @@ class PydanticErrors:
         if exc.error_count() == 1:
             for name, value in arguments.items():
                 if (known := self._wrong_types.get((name, class_of(value)))) is not None:
-                    return InvalidParams(known, sent=sent, schema=self.schema)
+                    return InvalidParams(known, sent=sent, schema=self.schema, read=arguments)
         return self._list_all(exc, arguments, sent)
 
     def _list_missing(self, exc: ValidationError, arguments: Any, sent: Any) -> InvalidParams | MalformedCall:
@@ -189,7 +189,7 @@ class PydanticErrors:
         if len(missing) != exc.error_count() or not self._declared.issuperset(arguments):
             return self._list_all(exc, arguments, sent)
         if (known := self._incomplete.get(missing)) is not None:  # one error for each name: it is complete
-            return InvalidParams(known, sent=sent, schema=self.schema)
+            return InvalidParams(known, sent=sent, schema=self.schema, read=arguments)
         error = self._list_all(exc, arguments, sent)
         problems = error.problems if type(error) is InvalidParams else ()
         if len(self._incomplete) < _MAX_CACHED and all(problem.rule == "required" for problem in problems):
@@ -226,7 +226,7 @@ class PydanticErrors:
             in_union = in_union or bool(branches)
         problems = _merge_unions(found, arguments) if in_union else [problem for problem, _ in found]
         unique = tuple(dict.fromkeys(problems) if len(problems) > 1 else problems)
-        return InvalidParams(limit_found(unique), sent=sent, schema=self.schema)
+        return InvalidParams(limit_found(unique), sent=sent, schema=self.schema, read=arguments)
 
     def _summarise(self, exc: ValidationError, arguments: Any, sent: object) -> InvalidParams:
         """Report the number of errors and the wrong parameters; to list every error takes 10 µs each."""

@@ -8,7 +8,7 @@ import attrs
 from returns.result import Failure, Success
 
 from ..errors import Repair, ToolError
-from .report_rows import NO_EXECUTOR, Attempt, AttemptRow, Progress, RetryDecision, StageRecord, StageRow
+from .report_rows import NO_EXECUTOR, Attempt, AttemptRow, Progress, RetryDecision, StageRecord, StageRow, find_decider
 
 if TYPE_CHECKING:
     from ..call import Call, Outcome
@@ -100,6 +100,17 @@ class CallReport:
         return self.outcome.failure() if type(self.outcome) is Failure else None
 
     @property
+    def decided_by(self) -> str:
+        """The name of the stage that decided a failure, such as ``loop_guard``; "" for a call without one."""
+        error = self.error
+        return find_decider(self.rows, None if error is None else error.kind)
+
+    @property
+    def waited(self) -> float:
+        """Seconds that the call waited between its attempts."""
+        return sum(row[4] for row in self.attempt_rows)
+
+    @property
     def redacted(self) -> RedactedCall | None:
         """The call without its secrets, and the way to take them out of a text. None: the call has none."""
         return self._redacted
@@ -109,6 +120,8 @@ class CallReport:
         shown = {field.name: repr(getattr(self, field.name)) for field in attrs.fields(type(self)) if field.repr}
         if redacted is not None and redacted.hook is not None and type(self.outcome) is Success:
             shown["outcome"] = "<Success>"  # its value is redacted only when it is rendered
+        if decided_by := self.decided_by:
+            shown["decided_by"] = repr(decided_by)
         text = f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
         return text if redacted is None else redacted.hide(text)
 
