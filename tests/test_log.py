@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -427,3 +428,25 @@ async def test_a_suppressed_call_has_no_flow(caplog: pytest.LogCaptureFixture) -
     finally:
         detach(token)
     assert caplog.records == []
+
+
+@pytest.mark.parametrize(("run_in", "hinted"), [("thread", True), ("loop", False)])
+async def test_a_connection_of_another_thread_gets_a_hint(
+    run_in: Any, hinted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log of a sync tool that meets the thread check of sqlite says how to run it in the thread of the loop."""
+    tools, connection = ToolRegistry(), sqlite3.connect(":memory:")
+
+    @tools.tool(effect="read", run_in=run_in)
+    def count() -> object:
+        return connection.execute("select 1").fetchall()
+
+    @tools.tool(effect="read")
+    def another() -> object:
+        raise sqlite3.ProgrammingError("another mistake")
+
+    for name in ("count", "another"):
+        await standard(tools).call(name)
+    connection.close()
+    texts = [caplog.handler.format(each) for each in caplog.records]
+    assert [each for each in texts if 'run_in="loop"' in each] == (texts[:1] if hinted else [])

@@ -278,6 +278,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "redact": NO_SYNC_FUNCTION,
             "errors": [3, "timeout", {1: "timeout"}],
             "policy": [3, b"a", ["a"]],
+            "journal": [3, b"a", ["a"]],
             "executor": NO_EXECUTOR,
             "executors": NO_MAPPING,
             "executors['x']": NO_EXECUTOR,

@@ -289,6 +289,8 @@ def _describe_got(problem: Problem) -> str:
         return ""
     if got in ("an array", "an object") and rule not in _RULES_OF_FORM:
         return ""
+    if got == "empty":
+        return ", and is empty"
     return f", not {got}" if got else ""
 
 

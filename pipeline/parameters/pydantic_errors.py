@@ -6,7 +6,7 @@ Pydantic reports its own type names, and one error for each branch of a union un
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, LiteralString, TypeAlias, cast, get_args
 
 import attrs
@@ -274,9 +274,7 @@ class PydanticErrors:
             return Problem(path, "validator", _read_author_text(each), describe_value(value))
         rule = KEYWORDS.get(kind)
         if rule in LIMITS:
-            bound = facts[BOUNDS[rule]] if rule in BOUNDS else next(iter(facts.values()))
-            got = describe_size(value) if "Length" in rule or "Items" in rule else describe_value(value)
-            return Problem(path, rule, describe_limit(rule, bound), str(facts.get("actual_length", got)))
+            return _make_limit(path, rule, facts, value)
         if rule is None:
             rule = "format" if isinstance(value, str) else "type"
         return Problem(path, rule, self._describe_rule(each, parts), describe_value(value))
@@ -358,3 +356,12 @@ def _read_author_text(each: ErrorDetails) -> PublicText:
         return approved(str(exc.args[0]))
     text = each["msg"].partition(", ")[2] if each["type"] in _LABELLED else each["msg"]
     return approved(text.strip() or FAILED_CHECK)
+
+
+def _make_limit(path: str, rule: str, facts: Mapping[str, Any], value: object) -> Problem:
+    """Make the problem of a broken limit. Pydantic has one type of error for the items of an array and of an object."""
+    bound = facts[BOUNDS[rule]] if rule in BOUNDS else next(iter(facts.values()))
+    if rule in BOUNDS and isinstance(value, Mapping):
+        rule = rule.replace("Items", "Properties")
+    got = describe_value(value) if rule.endswith("imum") else describe_size(cast("object", value))
+    return Problem(path, rule, describe_limit(rule, bound), str(facts.get("actual_length") or got))

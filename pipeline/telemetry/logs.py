@@ -42,6 +42,10 @@ _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ER
 _own_levels: dict[str, int] = {}  # by kind of error
 _LEVEL_OF: dict[type[ToolError], int] = {}  # a cache, for classes whose level depends on nothing else
 _MAX_TEXT = 200  # characters of a name or a cause, which a model or a backend may make of any length
+_RUN_IN_LOOP = (
+    'A tool that is no coroutine function runs in a thread of its own. Declare it with run_in="loop", or open the '
+    "connection in the tool."
+)
 _MAX_CRASHES = 1000  # pairs of tool and exception class to remember; classes may be created without end
 _reported_crashes: set[tuple[str, str]] = set()  # names of tool and exception class
 
@@ -72,6 +76,8 @@ def log_failure(
     if not logger.hasHandlers() and (crash is None or not _is_new_crash(name or "", type(crash).__name__)):
         return
     stack = None if crash is None else make_safe(crash, mask)
+    if stack is not None and tool is not None and tool.run_in == "thread" and _is_bound_to_thread(crash):
+        stack.add_note(_RUN_IN_LOOP)
     logger.log(
         level,
         "Tool %s%s: %s%s (call %s)",
@@ -83,6 +89,10 @@ def log_failure(
         exc_info=(type(stack), stack, stack.__traceback__) if stack is not None else None,
         extra={semconv.ERROR_TYPE: error.kind, **_name_decider(decided_by), **_name_call(call, name)},
     )
+
+
+def _is_bound_to_thread(crash: BaseException | None) -> bool:
+    return type(crash).__module__ == "sqlite3" and "can only be used in that same thread" in safe_str(crash)
 
 
 def _name_decider(decided_by: str) -> dict[str, str]:

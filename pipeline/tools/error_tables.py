@@ -124,8 +124,8 @@ class ErrorTable:
         if type(found) in ERROR_TYPES:
             return cast("ToolError", found)
         if isinstance(found, str) and found in KINDS:
-            _, headers = read_status(exc)
-            seconds = parse_retry_after(headers, wall_time() if now is None else now)
+            meaning = read_status(exc)
+            seconds = meaning and parse_retry_after(meaning.headers, wall_time() if now is None else now)
             return build_error(cast("Kind", found), tool, text, retry_after=seconds, cause=exc)
         if inspect.iscoroutine(found):
             found.close()
