@@ -69,11 +69,13 @@ class FailureFinisher:
             effect: The guard of the call's effect. None: no body began, or it is a read.
             params: The arguments as the tool took them. None: as ``reached`` has them.
         """
-        error = error_of(outcome)
+        error: Any = outcome.failure() if type(outcome) is _FAILURE else None
         lost = None if effect is None else effect.lost
         if type(error) in _PASSED_ON and lost is None and self._is_without_secrets(call, reached):
-            _log(call, getattr(reached, "tool", None), error, None)
-            return cast("Outcome", outcome)
+            if is_logged(error):
+                _log(call, getattr(reached, "tool", None), error, None)
+            passed: Outcome = outcome
+            return passed
         tool = reached.tool if isinstance(reached, ResolvedCall) else None if effect is None else effect.tool
         bug = self._find_bug(call, outcome)
         error = bug or error
@@ -145,6 +147,7 @@ def _log(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask |
             log_failure(_NO_CALL, tool, error, mask)
 
 
+_FAILURE: Any = Failure  # by this name a type checker does not narrow to one of unknown things
 _PASSED_ON = ERROR_TYPES - {TimedOut, Transient, OutcomeUnknown}  # these depend on where the effect landed
 _WITHOUT_TEXT = frozenset((UnknownTool, Unavailable, MalformedCall))  # errors without a text of a tool
 _NO_CALL = Call("")  # stands in the log for a value that is not a call, or has fields that cannot be logged
