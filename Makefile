@@ -12,6 +12,7 @@ RAY := .venv-ray/bin
 COLLECTOR := .venv-collector/bin
 CLIENTS := .venv-clients/bin
 MCP := .venv-mcp/bin
+STORES := .venv-stores/bin
 WIRES := .venv-wires/bin
 SITE := .venv-site/bin
 HOSTS := langchain pydantic_ai openai_agents fastmcp adk agent_framework anthropic_runner
@@ -22,6 +23,12 @@ PACKAGE_fastmcp := fastmcp
 PACKAGE_adk := google-adk
 PACKAGE_agent_framework := agent-framework-core
 PACKAGE_anthropic_runner := anthropic
+BESIDE_langchain := 'openinference-instrumentation-langchain>=0.1.80'
+MORE_HOSTS := claude_agent_sdk crewai llama_index smolagents
+NEEDS_claude_agent_sdk := 'claude-agent-sdk>=0.1'
+NEEDS_crewai := 'crewai>=1.0'
+NEEDS_llama_index := 'llama-index-core>=0.14'
+NEEDS_smolagents := 'smolagents>=1.20'
 PEERS := adk agent_framework fastmcp langchain mcp openai_agents pydantic_ai semantic_kernel strands
 NEEDS_adk := 'google-adk>=2.13'
 NEEDS_agent_framework := 'agent-framework-core>=1.23'
@@ -43,7 +50,7 @@ define timed
 @start=$$(date +%s); ( $(2) ); code=$$?; echo "$(1): $$(($$(date +%s) - start)) s"; exit $$code
 endef
 
-.PHONY: help demo test test-all lint types unit wheel explore bench bench-growth bench-known bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-wires test-collector test-operations phoenix test-phoenix site clean
+.PHONY: help demo test test-all lint types unit wheel explore bench bench-growth bench-known bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-more-hosts test-wires test-stores test-collector test-operations phoenix test-phoenix site clean
 
 # Else make takes them for intermediate files, and removes them at its end.
 .PRECIOUS: %/bin/python
@@ -132,9 +139,12 @@ test-clients: .venv-clients/done  ## database clients, gRPC and botocore against
 test-hosts: $(HOSTS:%=.venv-hosts/%/done)  ## each agent framework: its control flow, and the same mistakes without and with the pipeline
 	for host in $(HOSTS); do \
 		.venv-hosts/$$host/bin/mypy toolcall_pipeline/hosts/$$host.py $$(ls benchmarks/hosts/in_$$host.py 2>&-) || exit 1; \
-		.venv-hosts/$$host/bin/pytest -q -W ignore tests/hosts_in_$$host.py || exit 1; \
+		.venv-hosts/$$host/bin/pytest -q -s -W ignore -o faulthandler_timeout=3600 tests/hosts_in_$$host.py || exit 1; \
 		[ $$host = anthropic_runner ] || .venv-hosts/$$host/bin/python -W ignore -m benchmarks.hosts $$host || exit 1; \
 	done
+
+test-more-hosts: $(MORE_HOSTS:%=.venv-more-hosts/%/done)  ## frameworks without an adapter: a registry as their tools
+	for host in $(MORE_HOSTS); do .venv-more-hosts/$$host/bin/pytest -q -W ignore tests/hosts_in_$$host.py || exit 1; done
 
 test-collector: .venv/dev .venv-collector/done  ## what a real OpenTelemetry collector has of calls that fail; prints the trees
 	$(BIN)/python -m benchmarks.scale.collector $(COLLECTOR)/python $(ARGS)
@@ -151,6 +161,10 @@ test-mcp: .venv-mcp/$(if $(findstring --short,$(ARGS)),python,done)  ## toolcall
 texts: .venv/dev  ## which texts a model follows: ENDPOINT=http://127.0.0.1:8080/v1 MODEL=its-name
 	$(BIN)/python -m benchmarks.texts --endpoint "$(ENDPOINT)" --model "$(MODEL)" $(ARGS)
 
+test-stores: .venv-stores/done  ## Redis and Postgres as stores, and limits shared over them, on real servers (Debian's redis-server and postgresql)
+	$(STORES)/mypy toolcall_pipeline/stores
+	$(STORES)/pytest tests/store_servers.py $(ARGS)
+
 test-wires: .venv-wires/done  ## the adapters through the own types of the SDKs of all providers
 	$(WIRES)/pytest tests/wire_types.py $(ARGS)
 
@@ -164,7 +178,7 @@ test-phoenix: .venv/demo .venv-phoenix/done  ## check that Phoenix receives the 
 	$(BIN)/python -m benchmarks.scale.phoenix test --python $(PHOENIX)/python
 
 clean:
-	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-collector .venv-mcp .venv-peers .venv-phoenix .venv-ray .venv-site .venv-wires build dist
+	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-more-hosts .venv-collector .venv-mcp .venv-peers .venv-phoenix .venv-ray .venv-stores .venv-site .venv-wires build dist
 
 %/bin/python:  # of each environment below
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
@@ -207,7 +221,12 @@ clean:
 
 # Each in an environment of its own: no two of them agree on their dependencies.
 .venv-hosts/%/done: .venv-hosts/%/bin/python $(WHEN_STALE)
-	.venv-hosts/$*/bin/pip install --quiet --disable-pip-version-check --editable '.[$(PACKAGE_$*)]' 'mypy>=1.19' 'pytest>=9.0' 'trio>=0.30'
+	.venv-hosts/$*/bin/pip install --quiet --disable-pip-version-check --editable '.[$(PACKAGE_$*)]' $(BESIDE_$*) \
+		'opentelemetry-sdk>=1.40' 'mypy>=1.19' 'pytest>=9.0' 'trio>=0.30'
+	touch $@
+
+.venv-more-hosts/%/done: .venv-more-hosts/%/bin/python $(WHEN_STALE)
+	.venv-more-hosts/$*/bin/pip install --quiet --disable-pip-version-check --editable . $(NEEDS_$*) 'pytest>=9.0' 'trio>=0.30'
 	touch $@
 
 # Without our own package: a framework is measured with its own dependencies, and an exporter.

@@ -21,6 +21,7 @@ PACKAGES = (
     "messages",
     "parameters",
     "executors",
+    "approvals",
     "policies",
     "stores",
     "journal",

@@ -1,12 +1,15 @@
+from .approve import Approve as Approve
 from .available import Available as Available
 from .cache import Cache as Cache
 from .circuit_breaker import CircuitBreaker as CircuitBreaker
 from .classify import Classify as Classify
 from .concurrency import Concurrency as Concurrency
+from .dry_run import DryRun as DryRun
 from .execute import Execute as Execute
 from .ledger import Ledger as Ledger
 from .loop_guard import LoopGuard as LoopGuard
 from .policy import Policy as Policy
+from .quota import Quota as Quota
 from .rate_limit import RateLimit as RateLimit
 from .resolve import Resolve as Resolve
 from .retry import Retry as Retry

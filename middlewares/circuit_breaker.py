@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from threading import Lock
-from typing import ClassVar, TypeVar, get_args
+from typing import ClassVar, Literal, TypeVar, get_args
 
+import anyio
 import attrs
 from returns.result import Failure, Success
 
@@ -15,9 +17,13 @@ from ..call import Outcome, ResolvedCall
 from ..compose import Handler, Placement
 from ..errors import SetupError, ToolError, Unavailable
 from ..forking import register_after_fork
+from ..identity import join_digest
 from ..options import check_function, check_number, is_count, is_function, is_number
 from ..report import CANCELLED, kind_of
 from ..stage_state.breaker_window import CallWindow
+from ..stage_state.shared_circuits import Ended, Rules, SharedCircuits
+from ..stage_state.shared_values import AwayNotice, check_sharing, name_key
+from ..stores import Store, StoreError
 from ..tools import ToolView
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -27,6 +33,7 @@ _FAILURE_KINDS = frozenset(each.kind for each in get_args(ToolError) if each.bre
 _IGNORED_KINDS = frozenset((CANCELLED, *(each.kind for each in get_args(ToolError) if each.breaker == "ignored")))
 _REASON = "breaker_open"
 _AN_HOUR = 3600.0  # seconds of silence after which the failures of a tool may be forgotten
+_TELL = 1.0  # seconds in which the end of a call is counted, also in a cancelled one
 _ROUNDING = 1e-6  # seconds; adding two floats loses less, for any clock that shows less than a century
 
 
@@ -51,6 +58,11 @@ class _Circuit:
         quiet = now - max(self.counted_at, self.open_until or self.counted_at)
         healthy = not self.failures and self.open_until is None
         return not self.probing and quiet >= 2 * window and (healthy or quiet >= _AN_HOUR)
+
+
+@attrs.define(eq=False)
+class _Gate:
+    until: float = 0.0  # when a tool that another process found failing may be tried
 
 
 @attrs.define(eq=False)
@@ -85,6 +97,12 @@ class CircuitBreaker:
             None always passes. The breaker itself refuses the calls of an open key, and ``definitions()`` goes on
             showing the tool. Default None: each tool and principal has a breaker of its own.
         clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
+        store: Shares the breaker with all processes that have one with the same options in this store, by the wall
+            clocks of their hosts: failures anywhere count, and one process tries the tool for all. Each call then asks
+            the store. Default None: this object alone.
+        when_away: While the store gives no answer, "local" goes by the calls of this process alone, and "refuse"
+            refuses each call as Unavailable, ``store_away``. The log says so once. Default "local".
+        share_as: Keeps apart breakers with equal options in one store. Default "".
 
     Raises:
         SetupError: An option is out of its range, or of another type; or nothing says when it opens.
@@ -112,6 +130,11 @@ class CircuitBreaker:
     clock: Callable[[], float] = attrs.field(
         default=timing.monotonic, validator=is_function(), kw_only=True, repr=False
     )
+    store: Store | None = attrs.field(default=None, kw_only=True)
+    when_away: Literal["refuse", "local"] = attrs.field(default="local", kw_only=True)
+    share_as: str = attrs.field(default="", kw_only=True)
+    _shared: SharedCircuits | None = attrs.field(init=False, default=None, repr=False)
+    _gates: dict[str, _Gate] = attrs.field(init=False, factory=dict[str, "_Gate"], repr=False)
     _circuits: dict[Hashable, _Circuit] = attrs.field(init=False, factory=dict[Hashable, _Circuit], repr=False)
     _transitions: int = attrs.field(init=False, default=0, repr=False)  # of all circuits
     _swept: float = attrs.field(init=False, default=-math.inf, repr=False)
@@ -125,13 +148,40 @@ class CircuitBreaker:
         )
         if not isinstance(self.registry, ToolView):
             check_function("CircuitBreaker", "registry", self.registry, "a ToolRegistry or", optional=True)
+        check_sharing("CircuitBreaker", self.store, self.when_away, self.share_as)
+        if self.store is not None:
+            self._shared = self._share(self.store)
         register_after_fork(self._restart_in_child)
+
+    def _share(self, store: Store) -> SharedCircuits:
+        rules = Rules(
+            self.failures,
+            self.failure_ratio,
+            self.window,
+            self.min_calls,
+            self.open_for,
+            self.max_open_for or self.open_for,
+            self.probes,
+        )
+        effect = "calls are refused" if self.when_away == "refuse" else "each process goes by its own calls"
+        prefix = f"circuit_breaker/{join_digest(self.share_as, repr(attrs.astuple(rules)))[:12]}/"
+        clock = timing.wall_time if self.clock is timing.monotonic else self.clock
+        return SharedCircuits(store, rules, prefix, AwayNotice("CircuitBreaker", effect), clock)
+
+    @property
+    def resources(self) -> tuple[Store, ...]:
+        """The store, which the pipeline opens and closes."""
+        return () if self.store is None else (self.store,)
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``breaker_open``, with the seconds until it may be tried again."""
         key = call.tool.name if self.key is None and not call.principal else self._key_of(call)
         if key is None:
             return await call_next(call)
+        if self._shared is not None:
+            shared_outcome = await self._run_shared(self._shared, name_key("CircuitBreaker", key), call, call_next)
+            if shared_outcome is not None:
+                return shared_outcome
         began = self._transitions
         circuit = self._circuits.get(key)
         if circuit is not None and circuit.open_until is not None:
@@ -149,6 +199,42 @@ class CircuitBreaker:
                     return outcome
         self._count(key, began, call, outcome)
         return outcome
+
+    async def _run_shared(self, shared: SharedCircuits, key: str, call: R, call_next: Handler[R]) -> Outcome | None:
+        """Run a call by the circuit of the fleet; None: the store is away, and this process goes by its own calls."""
+        name, registry = call.tool.name, self._registry_of(call)
+        try:
+            admission = await shared.admit(key)
+        except StoreError:
+            return Failure(Unavailable(name, "store_away")) if self.when_away == "refuse" else None
+        if admission.refused:
+            self._set_gate(key, name, registry, admission.seconds)
+            return Failure(Unavailable(name, _REASON, admission.seconds or None))
+        kind: str | None = CANCELLED
+        try:
+            outcome = await call_next(call)
+            kind = kind_of(outcome)
+        finally:
+            failed = None if kind in _IGNORED_KINDS else kind in _FAILURE_KINDS
+            tells = admission.probe or (failed is not None and (failed or not admission.is_clean))
+            if tells or (failed is False and self.failure_ratio is not None):
+                with anyio.move_on_after(_TELL, shield=True), suppress(StoreError):
+                    changed = await shared.end(key, Ended(failed, admission))
+                    if changed is not None:
+                        self._set_gate(key, name, registry, changed)
+        return outcome
+
+    def _set_gate(self, key: str, name: str, registry: ToolView | None, seconds: float) -> None:
+        """Close the tool in the registry for so many seconds, or open it again: 0."""
+        if registry is None:
+            return
+        with self._lock:
+            gate = self._gates.setdefault(key, _Gate())
+            gate.until = self.clock() + seconds
+        if seconds:
+            registry.close(Unavailable(name, _REASON, seconds), lambda: max(0.0, gate.until - self.clock()), owner=gate)
+        else:
+            registry.reopen(name, _REASON, owner=gate)
 
     def _key_of(self, call: ResolvedCall) -> Hashable:
         if self.key is not None:

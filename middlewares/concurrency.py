@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from functools import partial
 from threading import get_ident
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Literal, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -15,6 +16,7 @@ from ..call import Outcome, ResolvedCall
 from ..compose import Handler, Placement
 from ..errors import SetupError, Unavailable
 from ..forking import register_after_fork
+from ..identity import join_digest
 from ..options import (
     check_count,
     check_function,
@@ -35,6 +37,9 @@ from ..stage_state.concurrency_units import (
     find_holder,
     find_loop,
 )
+from ..stage_state.shared_units import SharedUnits
+from ..stage_state.shared_values import AwayNotice, check_sharing, name_key
+from ..stores import Store, StoreError
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -71,6 +76,14 @@ class Concurrency:
         groups: Mapping of tool names to groups. The tools of a group share their units, for each principal.
         key: Says which calls share units, instead of ``groups``: those for which it returns the same value. A call
             for which it returns None is not limited. Default None: each tool and principal has units of its own.
+        store: Shares the units with all processes that have a limit with the same options in this store. A call that
+            waits is given the units of one of this process, for half a second, or looks for free ones.
+            Default None: the units of each event loop.
+        lease: Seconds after which the units of a process that died are free again, > 0; a call that runs renews them.
+            With ``store`` only. Default 30.
+        when_away: While the store gives no answer, "refuse" refuses each call as Unavailable, ``store_away``, and
+            "local" limits the calls of this process by themselves. The log says so once. Default "refuse".
+        share_as: Keeps apart limits with equal options in one store. Default "".
 
     Raises:
         SetupError: An option is out of its range, or of another type; or both ``groups`` and ``key`` are given.
@@ -95,6 +108,11 @@ class Concurrency:
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(
         default=None, validator=is_function(optional=True), kw_only=True
     )
+    store: Store | None = attrs.field(default=None, kw_only=True)
+    lease: float = attrs.field(default=30.0, validator=is_number(above=0, unit="seconds"), kw_only=True)
+    when_away: Literal["refuse", "local"] = attrs.field(default="refuse", kw_only=True)
+    share_as: str = attrs.field(default="", kw_only=True)
+    _shared: SharedUnits | None = attrs.field(init=False, default=None, repr=False)
     _plain: bool = attrs.field(init=False, repr=False)  # each tool by itself, and each call takes one unit
     _heaviest: int = attrs.field(init=False, repr=False)  # units that one call may take
     _by_loop: WeakKeyDictionary[KnownLoop, Partitions] = attrs.field(init=False, repr=False)
@@ -108,7 +126,13 @@ class Concurrency:
                 check_count("Concurrency", f"weight[{name!r}]", weight, most=self.limit)
         if self.groups is not None and self.key is not None:
             raise SetupError("Concurrency: `groups` and `key` both say what shares units; give one of them")
-        self._plain = self.groups is None and self.key is None and self.weight is None
+        check_sharing("Concurrency", self.store, self.when_away, self.share_as)
+        if self.store is not None:
+            effect = "calls are refused" if self.when_away == "refuse" else "each process limits its own calls"
+            prefix = f"concurrency/{join_digest(self.share_as, str(self.limit))[:12]}/"
+            notice = AwayNotice("Concurrency", effect)
+            self._shared = SharedUnits(self.store, self.limit, self.lease, prefix, notice)
+        self._plain = self.groups is None and self.key is None and self.weight is None and self.store is None
         weights = [] if self.weight is None or callable(self.weight) else list(self.weight.values())
         self._heaviest = self.limit if callable(self.weight) else max([1, *weights])
         self._forget_loops()
@@ -124,6 +148,10 @@ class Concurrency:
             key, weight = self._key_of(call), self._weigh(call)
             if key is None:
                 return await call_next(call)
+            if self._shared is not None:
+                outcome = await self._run_shared(self._shared, call, call_next, name_key("Concurrency", key), weight)
+                if outcome is not None:
+                    return outcome
         loop, thread, partitions = self._last
         if CURRENT_LOOP.get() is not loop or get_ident() != thread:
             partitions = self._enter_loop()
@@ -141,6 +169,25 @@ class Concurrency:
             partition.free += weight
             if partition.queue:
                 partition.grant()
+
+    async def _run_shared(
+        self, shared: SharedUnits, call: R, call_next: Handler[R], key: str, weight: int
+    ) -> Outcome | None:
+        """Run a call on units of the fleet; None: the store is away, and this process limits its own calls."""
+        lender = shared.find_lender(key)
+        try:
+            # Units that a call around this one holds come back only when it ends: no wait for these.
+            holder = await shared.acquire(key, weight, self.max_wait, self.max_queue if lender is None else 0)
+        except StoreError:
+            return Failure(Unavailable(call.tool.name, "store_away")) if self.when_away == "refuse" else None
+        if holder is not None:
+            return cast("Outcome", await shared.hold(key, holder, weight, partial(call_next, call)))
+        if lender is None or not await self._wait_for_loan(lender.loan):
+            return Failure(Unavailable(call.tool.name, "busy"))
+        try:
+            return await call_next(call)
+        finally:
+            lender.loan.release()
 
     async def _run_last(self, call: R, call_next: Handler[R], partition: Partition, weight: int) -> Outcome:
         """Run a call after which the heaviest finds too few units, or which has to wait itself."""
@@ -177,6 +224,11 @@ class Concurrency:
             await loan.acquire()
             return True
         return False
+
+    @property
+    def resources(self) -> tuple[Store, ...]:
+        """The store, which the pipeline opens and closes."""
+        return () if self.store is None else (self.store,)
 
     def _is_full(self, waiting: int) -> bool:
         return self.max_queue is not None and waiting >= self.max_queue

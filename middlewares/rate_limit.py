@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from contextlib import suppress
 from threading import Lock
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, overload
 
+import anyio
 import attrs
 from returns.result import Failure
 
@@ -15,9 +17,14 @@ from ..call import Outcome, ResolvedCall
 from ..compose import Handler, Placement
 from ..errors import Unavailable
 from ..forking import register_after_fork
+from ..identity import join_digest
 from ..options import check_number, is_count, is_function, is_number
+from ..stage_state.shared_values import AwayNotice, SharedValues, check_sharing, name_key
+from ..stores import Store, StoreError
 
 R = TypeVar("R", bound=ResolvedCall)
+_GIVE_BACK = 1.0  # seconds
+_SPARE = 60.0  # seconds
 
 
 @attrs.define(eq=False)
@@ -45,6 +52,12 @@ class RateLimit:
             None is not limited. Default None: each tool and principal has a limit of its own.
         clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
         sleep: Awaited by `queueing`, with seconds. Default ``anyio.sleep``; tests pass their own.
+        store: Shares the limit with all processes that have one with the same options in this store. It is a
+            middleware then, for ``before("retry", …)`` or ``wrap(…)``, and goes by the wall clocks of its hosts: one
+            that is ahead by a second may take one second's calls too early, once. Default None: this object alone.
+        when_away: While the store gives no answer, "refuse" refuses each call as Unavailable, ``store_away``, and
+            "local" limits the calls of this process by themselves. The log says so once. Default "refuse".
+        share_as: Keeps apart limits with equal options in one store. Default "".
 
     Raises:
         SetupError: An option is out of its range, or of another type.
@@ -68,8 +81,12 @@ class RateLimit:
     sleep: Callable[[float], Awaitable[None]] = attrs.field(
         default=timing.sleep, validator=is_function(may_be_async=True), kw_only=True, repr=False
     )
-    _interval: float = attrs.field(init=False, repr=False)  # seconds for one call at the even pace
-    _slack: float = attrs.field(init=False, repr=False)  # seconds that a burst is ahead of the even pace
+    store: Store | None = attrs.field(default=None, kw_only=True)
+    when_away: Literal["refuse", "local"] = attrs.field(default="refuse", kw_only=True)
+    share_as: str = attrs.field(default="", kw_only=True)
+    shared: SharedSlots | None = attrs.field(init=False, default=None, repr=False)
+    interval: float = attrs.field(init=False, repr=False)  # seconds for one call at the even pace
+    slack: float = attrs.field(init=False, repr=False)  # seconds that a burst is ahead of the even pace
     _roundings: int = attrs.field(init=False, repr=False)  # of floats, on the way to a slot
     _by_default: bool = attrs.field(init=False, repr=False)  # whether it has the default clock
     _partitions: dict[Hashable, _Partition] = attrs.field(init=False, factory=dict[Hashable, _Partition], repr=False)
@@ -78,14 +95,38 @@ class RateLimit:
 
     def __attrs_post_init__(self) -> None:
         burst = max(1, int(self.rate)) if self.burst is None else self.burst
-        self._interval = self.per / self.rate
-        self._slack = self._interval * (burst - 1)
+        self.interval = self.per / self.rate
+        self.slack = self.interval * (burst - 1)
         self._roundings = burst + 1
         self._by_default = self.clock is timing.monotonic
+        check_sharing("RateLimit", self.store, self.when_away, self.share_as)
+        if self.store is not None:
+            self.shared = SharedSlots(self, self.store)
         register_after_fork(self._renew_lock)
 
-    def __call__(self, call: R) -> R | Failure[Unavailable]:
-        """The same call; or Unavailable, ``rate_limited``: made again after ``retry_after`` seconds it passes."""
+    @property
+    def resources(self) -> tuple[Store, ...]:
+        """The store, which the pipeline opens and closes."""
+        return () if self.store is None else (self.store,)
+
+    @property
+    def as_middleware(self) -> Callable[[Any, Handler[Any]], Coroutine[Any, Any, Outcome]] | None:
+        """The middleware that this limit is with a store; None: without one it is a check."""
+        return None if self.shared is None else QueueingRateLimit(self, 0.0).__call__
+
+    @overload
+    def __call__(self, call: R) -> R | Failure[Unavailable]: ...
+    @overload
+    def __call__(self, call: R, call_next: Handler[R]) -> Coroutine[Any, Any, Outcome]: ...
+    def __call__(
+        self, call: R, call_next: Handler[R] | None = None
+    ) -> R | Failure[Unavailable] | Coroutine[Any, Any, Outcome]:
+        """The same call; or Unavailable, ``rate_limited``: made again after ``retry_after`` seconds it passes.
+
+        With ``call_next``, as a middleware, the inside's outcome.
+        """
+        if call_next is not None:
+            return QueueingRateLimit(self, 0.0)(call, call_next)
         if self.key is None and not call.principal:
             key: Hashable = call.tool.name
         elif (key := self.key_of(call)) is None:
@@ -97,8 +138,8 @@ class RateLimit:
             partition = self._partitions[key]
             slot = partition.slot
             if slot <= now:
-                earliest = now - self._slack  # a rest is worth one burst, however long it was
-                partition.slot = (slot if slot > earliest else earliest) + self._interval  # noqa: FURB136  # max is slow
+                earliest = now - self.slack  # a rest is worth one burst, however long it was
+                partition.slot = (slot if slot > earliest else earliest) + self.interval  # noqa: FURB136  # max is slow
                 return call
         except KeyError:
             pass  # the first call of a partition
@@ -112,10 +153,13 @@ class RateLimit:
 
         Args:
             max_wait: Seconds. Must be > 0 and finite. A call that would have to wait for longer is refused at once.
+                With ``store``, 0 is allowed: each call that is too early is refused.
 
         Raises:
             SetupError: ``max_wait`` is out of its range.
         """
+        if self.store is None or max_wait != 0:
+            check_number("RateLimit", "max_wait", max_wait, above=0, unit="seconds")
         return QueueingRateLimit(self, max_wait)
 
     def key_of(self, call: ResolvedCall) -> Hashable:
@@ -135,19 +179,22 @@ class RateLimit:
             if key not in self._partitions:
                 self._forget_rested(now)
             partition = self._partitions.setdefault(key, _Partition())
-            slot = max(partition.slot, now - self._slack)
-            wait = self._seconds_until(slot, now)
-            following = slot + self._interval
+            wait, following = self.find_slot(partition.slot, now)
             if wait <= max_wait:
                 partition.slot = following
             return wait, following
+
+    def find_slot(self, slot: float, now: float) -> tuple[float, float]:
+        """The seconds until the next slot of a partition, and the time of the slot behind it."""
+        slot = max(slot, now - self.slack)  # a rest is worth one burst, however long it was
+        return self._seconds_until(slot, now), slot + self.interval
 
     def release(self, key: Hashable, following: float) -> None:
         """Give a reserved slot back, unless a later call has reserved the slot behind it."""
         with self._lock:
             partition = self._partitions.get(key)
             if partition is not None and partition.slot == following:
-                partition.slot = following - self._interval
+                partition.slot = following - self.interval
 
     def _renew_lock(self) -> None:
         self._lock = Lock()
@@ -155,13 +202,13 @@ class RateLimit:
     def _seconds_until(self, slot: float, now: float) -> float:
         """Return the seconds until a slot; 0 if it has come, or if the difference is only rounding of floats."""
         wait = slot - now
-        return wait if wait > self._roundings * math.ulp(max(abs(now), self._slack)) else 0.0
+        return wait if wait > self._roundings * math.ulp(max(abs(now), self.slack)) else 0.0
 
     def _forget_rested(self, now: float) -> None:
         """Forget partitions that have their whole burst again; rarely enough that a call pays for a few of them."""
-        if now - self._swept >= self._slack + self._interval:
+        if now - self._swept >= self.slack + self.interval:
             self._swept = now
-            self._partitions = {key: each for key, each in self._partitions.items() if each.slot > now - self._slack}
+            self._partitions = {key: each for key, each in self._partitions.items() if each.slot > now - self.slack}
 
 
 @attrs.frozen(eq=False)
@@ -178,14 +225,20 @@ class QueueingRateLimit:
     limit: RateLimit
     max_wait: float
 
-    def __attrs_post_init__(self) -> None:
-        check_number("RateLimit", "max_wait", self.max_wait, above=0, unit="seconds")
+    @property
+    def resources(self) -> tuple[Store, ...]:
+        """The store of the limit, which the pipeline opens and closes."""
+        return self.limit.resources
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``rate_limited``, with the seconds until a call fits."""
         limit = self.limit
         key = limit.key_of(call)  # once: after a wait, or in a cancelled call, it must not raise or change its mind
-        if key is not None and limit.reserve(key, 0.0)[0]:
+        if key is not None and limit.shared is not None:
+            refused = await self._wait_shared(limit.shared, call, key)
+            if refused is not None:
+                return refused
+        elif key is not None and limit.reserve(key, 0.0)[0]:
             max_wait = min(self.max_wait, timing.time_left())
             wait, following = limit.reserve(key, max_wait)
             if wait > max_wait:
@@ -202,3 +255,92 @@ class QueueingRateLimit:
         finally:
             if not slept:  # cancelled
                 self.limit.release(key, following)
+
+    async def _wait_shared(self, fleet: SharedSlots, call: ResolvedCall, key: Hashable) -> Failure[Unavailable] | None:
+        """Take a slot of the fleet, and wait for it; the refusal, if there is none in time."""
+        name, max_wait = call.tool.name, min(self.max_wait, timing.time_left()) if self.max_wait else 0.0
+        shared: SharedSlots | None = fleet
+        try:
+            wait, following = await fleet.reserve(key, max_wait)
+        except StoreError:
+            if self.limit.when_away == "refuse":
+                return Failure(Unavailable(name, "store_away"))
+            wait, following = self.limit.reserve(key, max_wait)
+            shared = None
+        if wait > max_wait:
+            return Failure(Unavailable(name, "rate_limited", wait))
+        slept = not wait
+        try:
+            if wait:
+                await self.limit.sleep(wait)
+                slept = True
+        finally:
+            if not slept and shared is not None:  # cancelled
+                await shared.release(key, following)
+            elif not slept:
+                self.limit.release(key, following)
+        return None
+
+
+@attrs.frozen
+class _Asked:
+    """One caller of a round: how long it would wait, or the slot that it gives back."""
+
+    max_wait: float = 0.0
+    returns: float | None = None
+
+
+@attrs.define(eq=False)
+class SharedSlots:
+    """The slots of a limit in a store: for each key the time of the next one, by the wall clock."""
+
+    limit: RateLimit
+    store: Store
+    _notice: AwayNotice = attrs.field(init=False)
+    _values: SharedValues[_Asked, tuple[float, float]] = attrs.field(init=False)
+    _prefix: str = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        limit = self.limit
+        refuses = limit.when_away == "refuse"
+        effect = "calls are refused" if refuses else "each process limits its own calls"
+        self._notice = AwayNotice("RateLimit", effect)
+        self._values = SharedValues(self.store, self._decide, only_grows=True)
+        options = join_digest(limit.share_as, repr(float(limit.rate)), repr(float(limit.per)), repr(limit.burst))
+        self._prefix = f"rate_limit/{options[:12]}/"
+
+    async def reserve(self, key: Hashable, max_wait: float) -> tuple[float, float]:
+        """As `RateLimit.reserve`, for the fleet.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        try:
+            answer = await self._values.ask(self._prefix + name_key("RateLimit", key), _Asked(max_wait))
+        except StoreError as exc:
+            self._notice.away(exc)
+            raise
+        self._notice.back()
+        return answer
+
+    async def release(self, key: Hashable, following: float) -> None:
+        """Give a slot back, unless a later call has the one behind it; for a second, also in a cancelled call."""
+        with anyio.move_on_after(_GIVE_BACK, shield=True), suppress(StoreError):
+            await self._values.ask(self._prefix + name_key("RateLimit", key), _Asked(returns=following))
+
+    def _decide(self, value: bytes | None, asked: Sequence[_Asked]) -> tuple[bytes | None, float, list[Any]]:
+        limit = self.limit
+        now = timing.wall_time() if limit.clock is timing.monotonic else limit.clock()
+        before = slot = -math.inf if value is None else float(value)
+        answers: list[tuple[float, float]] = []
+        for each in asked:
+            if each.returns is not None:
+                slot = slot - limit.interval if slot == each.returns else slot
+                answers.append((0.0, 0.0))
+                continue
+            wait, following = limit.find_slot(slot, now)
+            if wait <= each.max_wait:
+                slot = following
+            answers.append((wait, following))
+        kept = slot - now + limit.slack + _SPARE  # seconds until the whole burst is there again, and clocks may differ
+        return (None, 0.0, answers) if slot == before else (repr(slot).encode(), max(kept, _SPARE), answers)

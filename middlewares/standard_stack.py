@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ..compose import Pipeline, Stack
+from ..errors import SetupError
 from ..executors import Executor
 from ..messages import Wording
 from ..options import check_number, check_type, refuse
@@ -15,6 +16,7 @@ from ..policies import RuleSet
 from ..privacy import Redact
 from ..stores import Store
 from ..tools import Detector, Errors, ToolView
+from .approve import Approve
 from .available import Available
 from .classify import Classify
 from .execute import Execute
@@ -25,6 +27,9 @@ from .retry import Retry
 from .timeout import Timeout
 from .trace import Trace
 from .validate import Validate
+
+if TYPE_CHECKING:
+    from ..journal import Journal
 
 
 def standard(
@@ -43,6 +48,7 @@ def standard(
     wording: Wording | None = None,
     store: Store | None = None,
     policy: str | PathLike[str] | RuleSet | None = None,
+    journal: str | PathLike[str] | Journal | None = None,
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
 
@@ -64,8 +70,9 @@ def standard(
         wording: How the texts for the model are worded, wherever they are read. Default None: as by default.
         store: Where it is kept what began and how it ended, such as ``stores.SQLite("calls.db")``; it adds the stage
             ``ledger`` outside of ``retry``, see `Ledger`. Default None: a conversation is remembered in this process.
-        policy: The path of a policy file, or its rules, see `Policy`; it adds the stage ``policy`` after ``validate``.
-            Default None: no such stage.
+        policy: The path of a policy file, or its rules, see `Policy`; it adds the stage ``policy`` after ``validate``,
+            and ``approve`` if a rule says so, which needs ``store``. Default None: no such stage.
+        journal: The path of a file that keeps the report of each call, or a `Journal`. Default None: none.
 
     Raises:
         SetupError: An option is out of its range, or of another type; an entry of ``errors`` is not valid; or a tool of
@@ -77,7 +84,7 @@ def standard(
     limits = Limits() if limits is None else limits
     pipeline = (
         Stack()
-        .observe(Trace(redact=redact))  # outermost: refused calls are recorded too
+        .observe(Trace(redact=redact, sinks=_list_sinks(journal)))  # outermost: refused calls are recorded too
         .check(Resolve(tools, canonical_names=canonical_names, listed=listed))
         .check(Available(tools))  # before validate: no correction of arguments for a closed tool
         .check(Validate(limits=limits))  # last of the checks: the stages after it need the params
@@ -92,6 +99,24 @@ def standard(
             refuse("standard", "policy", "the path of a policy file or a RuleSet", policy)
         stage = Policy(policy)
         stage.rules.check_tools(tools)
+        if "approve" in stage.rules.actions:
+            if store is None:
+                raise SetupError(
+                    "standard: a rule of the policy says `approve`, which needs `store=` to keep what waits"
+                )
+            pipeline = pipeline.before("ledger", Approve(store, stage.rules))
         pipeline = pipeline.after("validate", stage)
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))
+
+
+def _list_sinks(journal: object) -> list[Journal]:
+    if journal is None:
+        return []
+    from ..journal import Journal, get_journal  # with SQLite; most pipelines do without
+
+    if isinstance(journal, Journal):
+        return [journal]
+    if not isinstance(journal, (str, PathLike)):
+        refuse("standard", "journal", "the path of a file or a Journal", journal)
+    return [get_journal(cast("str", journal))]

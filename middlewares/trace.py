@@ -119,6 +119,11 @@ class Trace:
             self.sinks, self.meter_provider, stage_durations=self.stage_durations, deferred=self.deferred
         )
 
+    @property
+    def resources(self) -> tuple[Any, ...]:
+        """The sinks that are opened and closed with the pipeline, such as a `Journal`."""
+        return tuple(sink for sink in self.sinks if hasattr(type(sink), "__aenter__"))
+
     def begin(self, tool: Tool[..., Any] | None, started: int) -> Recorder | None:
         """Start to record one call that started at ``started`` (wall clock, ns).
 

@@ -5,6 +5,8 @@ from returns.result import Success as Success
 
 from . import middlewares as middlewares
 from . import telemetry as telemetry
+from .approvals import Approval as Approval
+from .approvals import Approvals as Approvals
 from .batch import gather as gather
 from .batch import gather_sync as gather_sync
 from .call import Call as Call
@@ -42,6 +44,7 @@ from .errors import Transient as Transient
 from .errors import Unavailable as Unavailable
 from .errors import UnknownTool as UnknownTool
 from .forking import register_after_fork as register_after_fork
+from .journal import Journal as Journal
 from .messages import ToolCallError as ToolCallError
 from .messages import Wording as Wording
 from .messages import raise_for_error as raise_for_error
@@ -72,6 +75,8 @@ from .tools import ToolRegistry as ToolRegistry
 from .tools import ToolView as ToolView
 from .tools import classify_own as classify_own
 from .tools import exit_status as exit_status
+from .tools import extract_error_text as extract_error_text
+from .tools import is_error as is_error
 from .tools import not_begun as not_begun
 from .tools import returned_error as returned_error
 from .tools import tool as tool

@@ -40,6 +40,7 @@ class StateKey(Generic[S]):
 State: TypeAlias = Mapping[StateKey[Any], object]
 # Not a field of its own: a call that has nothing of it, as most, would pay for the field in each phase.
 WIRE: StateKey[Mapping[str, Any]] = StateKey("toolcall-pipeline.wire")
+TURN: StateKey[str] = StateKey("toolcall-pipeline.turn")  # of calls that `gather` runs together, without a reply
 
 
 @attrs.frozen

@@ -220,6 +220,7 @@ class InvalidParams(
         sent: The arguments as the model wrote them; compared with the next failure's.
         details: Further facts from a tool that refuses its arguments itself.
         schema: For the form of valid arguments.
+        read: What ``sent`` holds, if it is JSON text that was read already.
     """
 
     kind: ClassVar[Literal["validation"]] = "validation"
@@ -228,6 +229,7 @@ class InvalidParams(
     sent: object = private()
     details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
     schema: Mapping[str, Any] | None = private()
+    read: object = private()
 
 
 @attrs.frozen

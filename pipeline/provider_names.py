@@ -16,6 +16,8 @@ LIMITS = (OPENAI, ANTHROPIC)  # a provider with another limit is one more entry 
 
 
 _ALLOWED = re.compile(r"[a-zA-Z0-9_-]+")
+_TUPLE: Any = tuple  # under this name type checkers do not narrow to a tuple of unknown things
+_TEXT = frozenset((str,))
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
 _DIGITS = 8  # of the hash that ends a changed name
 _CHANGED = re.compile(rf"[a-zA-Z0-9_-]*_[0-9a-f]{{{_DIGITS}}}")
@@ -105,6 +107,19 @@ def _map_names(names: Collection[str], longest: int, taken: Collection[str], own
         own[changed] = name
         sent[name] = changed
     return sent
+
+
+def accepts_all(names: object, longest: int) -> bool:
+    """Whether these are names, and a provider takes each of them as it is.
+
+    Args:
+        names: A tuple of names, or anything that an error holds in place of one.
+        longest: Characters of a name at the provider.
+    """
+    given: Any = names
+    if type(given) is not _TUPLE or not _TEXT.issuperset(map(type, given)):
+        return False
+    return all(given) and max(map(len, given), default=0) <= longest and not _FORBIDDEN.search("".join(given))
 
 
 def make_provider_name(name: str, longest: int) -> str:

@@ -38,6 +38,8 @@ REPAIRS = "toolcall.repairs"
 REQUESTED_NAME = "toolcall.tool.requested_name"
 PRINCIPAL = "toolcall.principal"
 REASON = "toolcall.reason"
+DECIDED_BY = "toolcall.decided_by"  # the name of the stage that decided a failure
+RETRY_WAIT = "toolcall.retry.wait"  # seconds that a call waited between its attempts
 CAUSE = "toolcall.cause"  # of a call of unknown outcome: the kind of error that lost it
 PROBLEMS = "toolcall.problems"  # ``parameter: rule`` for each
 TOLD = "toolcall.told"  # content: the text of a failure, as the model got it
@@ -53,6 +55,7 @@ RULE = "toolcall.repair.rule"
 
 DURATION_METRIC = "gen_ai.execute_tool.duration"
 RETRIES_METRIC = "toolcall.tool.retries"
+RETRY_WAIT_METRIC = "toolcall.tool.retry_wait"
 REPAIRS_METRIC = "toolcall.tool.repairs"
 ACTIVE_METRIC = "toolcall.tool.active_calls"
 DROPPED_METRIC = "toolcall.trace.dropped_calls"

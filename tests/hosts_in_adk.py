@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncGenerator
 from typing import Any, get_type_hints
@@ -16,10 +17,15 @@ from google.adk.runners import InMemoryRunner
 from google.adk.tools import FunctionTool, LongRunningFunctionTool, ToolContext
 from google.adk.tools.base_tool import BaseTool
 from google.genai import types
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import TypeAdapter
 
 from host_comparison import RunCall, compare
 from toolcall_pipeline.hosts.adk import ToolcallPlugin
+from toolcall_pipeline.middlewares import standard
 
 
 @pytest.fixture
@@ -313,6 +319,67 @@ async def test_calls_at_once_run_at_once_and_streams_work() -> None:
     assert session.answers == [{"result": 1}, {"result": 2}]
 
 
+async def test_an_authors_error_reaches_the_model_as_it_is() -> None:
+    """So does what the ``on_tool_error_callback`` of the agent makes of an exception."""
+    words = {"error": "Order 7 is in /srv/orders, ask ann@example.com."}
+
+    def find(n: int) -> dict[str, str]:
+        """Find."""
+        return words
+
+    def fail(n: int) -> None:
+        """Fail."""
+        raise ValueError("password=hunter2")
+
+    def explain(tool: Any, args: Any, tool_context: Any, error: Exception) -> Any:
+        return {"error": f"{tool.name}: {type(error).__name__}"}
+
+    calls = [("find", {"n": 1}), ("fail", {"n": 1})]
+    agent = LlmAgent(name="agent", model=saying(calls), tools=[find, fail], on_tool_error_callback=explain)
+    session = await Session(agent, ToolcallPlugin()).send()
+    assert session.answers == [words, {"error": "fail: ValueError"}]
+
+
+async def test_the_user_is_a_principal_and_the_session_a_conversation() -> None:
+    """Each call has those of its session."""
+    seen: list[tuple[str, str]] = []
+
+    async def note(call: Any, call_next: Any) -> Any:
+        seen.append((call.principal, call.conversation))
+        return await call_next(call)
+
+    def build(tools: Any, **options: Any) -> Any:
+        return standard(tools, **options).before("retry", note)
+
+    def add(n: int) -> int:
+        """Add."""
+        return n
+
+    for _ in range(2):
+        await make(saying([("add", {"n": 1})]), add, build=build).send()
+    assert [principal for principal, _ in seen] == ["user", "user"]
+    assert seen[0] != seen[1]
+
+
+async def test_each_call_has_one_span_that_counts_it() -> None:
+    """ADK's own span stands around ours, and is red where the call failed."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+
+    def fail(n: int) -> None:
+        """Fail."""
+        raise ValueError
+
+    await make(saying([("fail", {"n": 1})]), fail).send()
+    spans = exporter.get_finished_spans()
+    counted = [span for span in spans if (span.attributes or {}).get("gen_ai.operation.name") == "execute_tool"]
+    assert [span.name for span in counted] == ["execute_tool fail"]
+    assert counted[0].status.status_code is trace.StatusCode.ERROR
+    assert [span.name for span in spans if span.name.startswith("toolcall")] == ["toolcall fail"]
+
+
 @pytest.mark.long
 async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
     """Of 60 signatures with 30 calls none that ran is refused, or runs with other values or another number of times."""
@@ -335,10 +402,8 @@ async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
         hints = get_type_hints(function, include_extras=True)
         for name, value in sent.items():
             try:
-                given = TypeAdapter(hints.get(name, Any)).validate_python(value)
+                TypeAdapter(hints.get(name, Any)).validate_json(json.dumps(value), strict=True)
             except ValueError:
-                return True
-            if isinstance(value, str) and not isinstance(given, str) and given != value:
                 return True
         return False
 

@@ -22,10 +22,16 @@ from agent_framework import (
     ResponseStream,
     tool,
 )
+from agent_framework.observability import enable_instrumentation
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import AfterValidator
 
 from host_comparison import RunCall, compare
 from toolcall_pipeline.hosts.agent_framework import ToolcallMiddleware
+from toolcall_pipeline.middlewares import standard
 
 
 @pytest.fixture
@@ -280,6 +286,80 @@ async def test_calls_at_once_run_at_once() -> None:
     model = Saying([("meet", '{"n": 1}'), ("meet", '{"n": 2}')])
     await asyncio.wait_for(make(model, meet).run("go"), 20)
     assert model.told == {"0.0": "1", "0.1": "2"}
+
+
+@pytest.mark.parametrize("ours", [True, False])
+async def test_errors_in_a_row_end_the_calls_of_a_run(ours: bool) -> None:
+    """`max_consecutive_errors_per_request` stops a run after as many failures as without the pipeline."""
+    ran: list[int] = []
+
+    @tool
+    def fail(n: int) -> str:
+        ran.append(n)
+        raise ValueError("password=hunter2")
+
+    model = Saying(*[[("fail", '{"n": 1}')]] * 6)
+    model.function_invocation_configuration["max_consecutive_errors_per_request"] = 2
+    answer = await Agent(model, tools=[fail], middleware=[ToolcallMiddleware()] if ours else []).run("go")
+    assert ran == [1, 1]
+    results = [each for message in answer.messages for each in message.contents if each.type == "function_result"]
+    assert all(each.exception for each in results)
+    assert "hunter2" not in str(model.told)
+
+
+async def test_a_failure_says_why() -> None:
+    """Its text is the pipeline's, though an exception of the framework's own would say nothing."""
+
+    @tool
+    def add(n: int) -> int:
+        return n
+
+    model = Saying([("add", '{"n": [1]}')])
+    await make(model, add).run("go")
+    assert "must be an integer" in model.told["0.0"]
+
+
+async def test_a_session_is_a_conversation() -> None:
+    """Without a function of the user's, the id of the session is the conversation of a call."""
+    seen: list[tuple[str, str]] = []
+
+    async def note(call: Any, call_next: Any) -> Any:
+        seen.append((call.principal, call.conversation))
+        return await call_next(call)
+
+    def build(tools: Any, **options: Any) -> Any:
+        return standard(tools, **options).before("retry", note)
+
+    @tool
+    def add(n: int) -> int:
+        return n
+
+    for principal in (None, lambda context: context.kwargs["user"]):
+        model = Saying([("add", '{"n": 1}')])
+        agent = make(model, add, build=build, principal=principal)
+        session = agent.create_session()
+        await agent.run("go", session=session, function_invocation_kwargs={"user": "ann"})
+        assert seen.pop() == ("ann" if principal else "", session.session_id)
+
+
+async def test_each_call_has_one_span_that_counts_it() -> None:
+    """Agent Framework's own span ``execute_tool`` stands inside of ours."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    enable_instrumentation()
+
+    @tool
+    def add(n: int) -> int:
+        return n
+
+    await make(Saying([("add", '{"n": 1}')]), add).run("go")
+    spans = exporter.get_finished_spans()
+    counted = [span.name for span in spans if (span.attributes or {}).get("gen_ai.operation.name") == "execute_tool"]
+    assert counted == ["execute_tool add"]
+    assert [span.name for span in spans if span.name.startswith("toolcall")] == ["toolcall add"]
+    assert len([span for span in spans if span.parent is None]) == 1
 
 
 @pytest.mark.long

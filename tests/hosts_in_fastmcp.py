@@ -13,6 +13,10 @@ from fastmcp.exceptions import InsufficientScopeError, ToolError
 from fastmcp.server.middleware import Middleware
 from fastmcp.tools.base import ToolResult
 from mcp import MCPError
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import AfterValidator
 
 from host_comparison import RunCall, compare
@@ -349,6 +353,51 @@ async def test_a_registry_as_tools_of_a_server() -> None:
     assert missing.is_error
     assert failed.is_error
     assert crashed.is_error
+
+
+async def test_a_call_adds_no_list_to_its_trace() -> None:
+    """The server's span counts the call, ours stands below it, and no span says that tools were listed."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+
+    def add(a: int) -> int:
+        return a
+
+    seen: list[list[tuple[str, str]]] = []
+    for server in (make(add), FastMCP("tools")):
+        server.tool(add)
+        async with Client(server) as client:
+            exporter.clear()
+            await client.call_tool("add", {"a": 1})
+        spans = exporter.get_finished_spans()
+        own = [span.name for span in spans if span.name.startswith(("toolcall", "execute_tool"))]
+        assert own == (["toolcall add"] if not seen else [])
+        theirs = [span for span in spans if span.name.startswith(("tools/", "MCP"))]
+        seen.append(sorted((span.name, span.kind.name) for span in theirs))
+    assert seen[0] == seen[1]
+
+
+async def test_a_session_is_a_conversation() -> None:
+    """Two clients of a server are two conversations."""
+    seen: list[str] = []
+
+    async def note(call: Any, call_next: Any) -> Any:
+        seen.append(call.conversation)
+        return await call_next(call)
+
+    def build(tools: ToolRegistry, **options: Any) -> Pipeline:
+        return standard(tools, **options).before("retry", note)
+
+    def add(a: int) -> int:
+        return a
+
+    server = make(add, build=build)
+    for _ in range(2):
+        await ask(server, "add", a=1)
+    assert all(seen)
+    assert seen[0] != seen[1]
 
 
 @pytest.mark.long

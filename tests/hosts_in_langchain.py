@@ -12,17 +12,21 @@ from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain.tools import ToolRuntime
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.tools import InjectedToolCallId, tool
+from langchain_core.tools import InjectedToolCallId, ToolException, tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, interrupt
+from openinference.instrumentation.langchain import LangChainInstrumentor
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from host_comparison import RunCall, compare
 from toolcall_pipeline import SetupError, Tool, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.langchain import ToolcallMiddleware, export_tools
-from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.middlewares import Trace, standard
 
 
 @pytest.fixture
@@ -367,6 +371,119 @@ def test_an_exported_tool_takes_parameters_of_any_name(parameter: str) -> None:
     calls = [("echo", {parameter: "mine"})]
     assert told(create_agent(saying(calls), tools).invoke(GO)) == ["mine"]
     assert told(asyncio.run(create_agent(saying(calls), tools).ainvoke(GO))) == ["mine"]
+
+
+async def test_an_authors_words_and_parts_reach_the_model() -> None:
+    """The text of a ToolException, and an error message with its parts, come as they do without the pipeline."""
+    words = "Order 7 is in /srv/orders, ask ann@example.com."
+
+    @tool
+    def raises(n: int) -> str:
+        """Raise."""
+        raise ToolException(words)
+
+    @tool
+    def draws(call_id: Annotated[str, InjectedToolCallId]) -> ToolMessage:
+        """Draw."""
+        picture = {"type": "image", "base64": "aGk=", "mime_type": "image/png"}
+        content: Any = [{"type": "text", "text": words}, picture]
+        return ToolMessage(content, tool_call_id=call_id, status="error", artifact={"a": 1}, id="mine", name="draws")
+
+    raises.handle_tool_error = True
+    told_twice: list[Any] = []
+    for ours in ([], [ToolcallMiddleware()]):
+        agent = create_agent(saying([("raises", {"n": 1}), ("draws", {})]), [raises, draws], middleware=ours)
+        messages = [each for each in (await agent.ainvoke(GO))["messages"] if each.type == "tool"]
+        told_twice.append([(each.content, each.status, each.artifact, each.name) for each in messages])
+        assert messages[1].id == "mine"
+    assert told_twice[0] == told_twice[1]
+
+
+@pytest.mark.parametrize("run_async", [True, False])
+def test_arguments_that_are_no_json_are_told(run_async: bool) -> None:
+    """LangChain keeps such a call apart and ends the run: the model neither hears of it nor answers."""
+    ran: list[int] = []
+
+    @tool
+    def add(n: int) -> int:
+        """Add."""
+        ran.append(n)
+        return n
+
+    def unread(text: str, number: str) -> AIMessage:
+        call: Any = {"type": "invalid_tool_call", "name": "add", "args": text, "id": number, "error": "no JSON"}
+        return AIMessage(content="", invalid_tool_calls=[call])
+
+    model = Model(messages=iter([unread('{"n": 5,}', "1"), unread('{"n": five', "2"), AIMessage(content="done")]))
+    agent = create_agent(model, [add], middleware=[ToolcallMiddleware()])
+    result = asyncio.run(agent.ainvoke(GO)) if run_async else agent.invoke(GO)
+    right, wrong = told(result)
+    assert (right, ran) == ("5", [5])
+    assert "not a JSON object" in wrong
+    assert result["messages"][-1].text == "done"
+
+
+async def test_a_thread_is_a_conversation_and_the_user_a_principal() -> None:
+    """A run without a thread is a conversation of its own; a function of the user's stands above both."""
+    seen: list[tuple[str, str]] = []
+
+    async def note(call: Any, call_next: Any) -> Any:
+        seen.append((call.principal, call.conversation))
+        return await call_next(call)
+
+    def build(tools: Any, **options: Any) -> Any:
+        return standard(tools, **options).before("retry", note)
+
+    @tool
+    def add(n: int) -> int:
+        """Add."""
+        return n
+
+    async def run(config: Any, **options: Any) -> None:
+        calls = [("add", {"n": 1}), ("add", {"n": 2})]
+        agent = create_agent(saying(calls), [add], middleware=[ToolcallMiddleware(build=build, **options)])
+        await agent.ainvoke(GO, config)
+
+    await run({"configurable": {"thread_id": "t", "user_id": "ann"}})
+    assert set(seen) == {("ann", "t")}
+    seen.clear()
+    await run({})
+    await run({})
+    assert len(seen) == 4
+    assert len({conversation for _, conversation in seen if conversation}) == 2
+    seen.clear()
+    await run({}, conversation=lambda request: request.tool_call["name"], principal=lambda _request: "bob")
+    assert set(seen) == {("bob", "add")}
+
+
+@pytest.mark.parametrize("run_async", [True, False])
+def test_a_run_that_openinference_traces_is_one_trace(run_async: bool) -> None:
+    """Its spans are never the current one, so ours are put below the run that is under way."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+    def build(tools: Any, **options: Any) -> Any:
+        return standard(tools, **options).replace("trace", Trace(tracer_provider=provider))
+
+    @tool
+    def add(n: int) -> int:
+        """Add."""
+        return n
+
+    instrumentor = LangChainInstrumentor()
+    instrumentor.instrument(tracer_provider=provider)
+    try:
+        calls = [("add", {"n": 1}), ("add", {"n": 2})]
+        agent = create_agent(saying(calls), [add], middleware=[ToolcallMiddleware(build=build)])
+        asyncio.run(agent.ainvoke(GO)) if run_async else agent.invoke(GO)
+    finally:
+        instrumentor.uninstrument()
+    spans = exporter.get_finished_spans()
+    assert len([span for span in spans if span.parent is None]) == 1
+    assert [span.name for span in spans if span.name.startswith(("execute_tool", "toolcall"))] == [
+        "execute_tool add"
+    ] * 2
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ import json
 import sys
 from typing import Annotated, Any
 
+import mcp
 import pytest
 from agents import (
     Agent,
@@ -21,6 +22,7 @@ from agents import (
 )
 from agents.exceptions import MaxTurnsExceeded, ToolInputGuardrailTripwireTriggered, UserError
 from agents.items import ModelResponse
+from agents.mcp import MCPServer
 from agents.models.interface import Model
 from agents.tool_context import ToolContext
 from agents.usage import Usage
@@ -37,6 +39,7 @@ from host_comparison import RunCall, compare
 from toolcall_pipeline import SetupError, ToolFailed, ToolRegistry
 from toolcall_pipeline import ToolContext as OurContext
 from toolcall_pipeline.hosts.openai_agents import export_tools, pipelined, run_config
+from toolcall_pipeline.hosts.openai_names import describe
 from toolcall_pipeline.middlewares import standard
 
 QUIET: Any = {"tracing_disabled": True}
@@ -428,6 +431,108 @@ async def test_a_registry_as_function_tools() -> None:
     assert "not a JSON object" in cut or "cut off" in cut
     assert "Ask for fewer." in failed
     assert "hunter2" not in crashed
+
+
+class Server(MCPServer):
+    """An MCP server in this process, with two tools."""
+
+    name = "remote"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called: list[str] = []
+
+    async def connect(self) -> None: ...
+    async def cleanup(self) -> None: ...
+    async def list_prompts(self) -> Any: ...
+    async def get_prompt(self, name: str, arguments: Any = None) -> Any: ...
+
+    async def list_tools(self, run_context: Any = None, agent: Any = None) -> Any:
+        schema = {"type": "object", "properties": {}}
+        return [mcp.types.Tool(name=name, input_schema=schema) for name in ("fetch_page", "read_mail")]
+
+    async def call_tool(self, tool_name: str, arguments: Any, meta: Any = None) -> Any:
+        self.called.append(tool_name)
+        return mcp.types.CallToolResult(content=[mcp.types.TextContent(type="text", text="fetched")])
+
+
+@pytest.mark.parametrize("own", [True, False])
+async def test_an_unknown_name_is_told_all_that_the_agent_has(own: bool) -> None:
+    """Tools of MCP servers and hand-offs are listed, and noise is cut; an agent without function tools is one too."""
+
+    @function_tool
+    def add(a: int) -> int:
+        return a
+
+    server = Server()
+    calls = [[("fetch_pag", "{}"), ("functions.fetch_page", "{}"), *([("functions.add", '{"a": 1}')] if own else [])]]
+    agent = pipelined(
+        Agent(
+            name="a",
+            model=Saying(*calls),
+            tools=[add] if own else [],
+            mcp_servers=[server],
+            handoffs=[Agent(name="other")],
+        )
+    )
+    answers = told(await run(agent))
+    [unknown] = [each for each in answers if "not found" in each]
+    assert "fetch_page" in unknown
+    assert server.called == ["fetch_page"]
+    assert any("fetched" in each for each in answers)
+    assert ("1" in answers) is own
+    offered = describe((await agent.get_all_tools(RunContextWrapper(None))), agent.handoffs)
+    assert offered.keys() >= {"fetch_page", "read_mail", "transfer_to_other", *(["add"] if own else [])}
+
+
+async def test_a_default_of_a_strict_schema_is_filled() -> None:
+    """The strict schema requires every parameter; the SDK fills a missing one, and null for it is left out."""
+    ran: list[Any] = []
+
+    @function_tool
+    def search(q: str, limit: int = 5, tags: list[str] | None = None) -> str:
+        ran.append((q, limit, tags))
+        return "ok"
+
+    calls = [("search", '{"q": "x"}'), ("search", '{"q": "x", "limit": null}'), ("search", '{"q": "x", "limit": 1}')]
+    await run(pipelined(Agent(name="a", model=Saying(calls), tools=[search])))
+    assert ran == [("x", 5, None), ("x", 5, None), ("x", 1, None)]
+
+
+async def test_the_authors_own_words_for_an_exception_are_told() -> None:
+    """A `failure_error_function` of a tool is asked about its exception; the default says less than the pipeline."""
+
+    @function_tool(failure_error_function=lambda _context, error: f"Ask for fewer: {error}")
+    def fail(n: int) -> str:
+        raise ValueError("seven")
+
+    assert told(await run(pipelined(Agent(name="a", model=Saying([("fail", '{"n": 1}')]), tools=[fail])))) == [
+        "Ask for fewer: seven"
+    ]
+
+
+async def test_a_run_is_a_conversation_unless_it_has_a_group() -> None:
+    """The group of the run's configuration is the conversation of its calls."""
+    seen: list[str] = []
+
+    async def note(call: Any, call_next: Any) -> Any:
+        seen.append(call.conversation)
+        return await call_next(call)
+
+    def build(tools: Any, **options: Any) -> Any:
+        return standard(tools, **options).before("retry", note)
+
+    @function_tool
+    def add(a: int) -> int:
+        return a
+
+    for group in (None, None, "g"):
+        model = Saying([("add", '{"a": 1}')], [("add", '{"a": 2}')])
+        agent = pipelined(Agent(name="a", model=model, tools=[add]), build=build)
+        await Runner.run(agent, "go", run_config=run_config(agent, group_id=group, **QUIET))
+    assert seen[0] == seen[1] != seen[2] == seen[3]
+    assert all(seen)
+    assert seen[4:] == ["g", "g"]
 
 
 @pytest.mark.long

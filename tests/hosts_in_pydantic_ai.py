@@ -8,6 +8,9 @@ import sys
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic_ai import (
     Agent,
     BinaryContent,
@@ -20,6 +23,7 @@ from pydantic_ai import (
 from pydantic_ai import (
     Tool as AgentTool,
 )
+from pydantic_ai.capabilities import Instrumentation
 from pydantic_ai.exceptions import (
     ApprovalRequired,
     CallDeferred,
@@ -30,6 +34,7 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_ai.messages import ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.output import ToolOutput
 
 from host_comparison import RunCall, compare
@@ -37,7 +42,7 @@ from toolcall_pipeline import Tool, ToolContext, ToolRegistry
 from toolcall_pipeline import ToolFailed as OurToolFailed
 from toolcall_pipeline.hosts.pydantic_ai import ToolcallCapability, export_tools
 from toolcall_pipeline.messages import Image
-from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.middlewares import Trace, standard
 
 
 @pytest.fixture
@@ -393,6 +398,51 @@ async def test_an_exported_tool_takes_parameters_of_any_name(parameter: str) -> 
     registry.register(Tool.from_schema(name="echo", parameters=schema, handler=lambda **sent: sent[parameter]))
     agent = Agent(saying([("echo", {parameter: "mine"})]), toolsets=[export_tools(registry, standard(registry))])
     assert told(await agent.run("go")) == ["mine"]
+
+
+async def test_a_conversation_of_pydantic_ai_is_one_of_the_pipeline() -> None:
+    """Runs that share their history are one conversation, and others are not."""
+    seen: list[str] = []
+
+    async def note(call: Any, call_next: Any) -> Any:
+        seen.append(call.conversation)
+        return await call_next(call)
+
+    def build(tools: Any, **options: Any) -> Any:
+        return standard(tools, **options).before("retry", note)
+
+    def add(a: int) -> int:
+        return a
+
+    agent = make(None, add, options={"build": build})
+    first = await agent.run("go", model=saying([("add", {"a": 1})]))
+    await agent.run("on", model=saying([("add", {"a": 1})]), message_history=first.all_messages())
+    await agent.run("go", model=saying([("add", {"a": 1})]))
+    assert seen[0] == seen[1] != seen[2]
+    assert all(seen)
+
+
+async def test_each_call_has_one_span_that_counts_it() -> None:
+    """Pydantic AI's own span ``execute_tool`` stands around ours."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+    def build(tools: Any, **options: Any) -> Any:
+        return standard(tools, **options).replace("trace", Trace(tracer_provider=provider))
+
+    def add(a: int) -> int:
+        return a
+
+    ours, theirs = ToolcallCapability(build=build), Instrumentation(InstrumentationSettings(tracer_provider=provider))
+    for order in ([ours, theirs], [theirs, ours]):
+        exporter.clear()
+        await Agent(saying([("add", {"a": 1})]), tools=[add], capabilities=order).run("go")
+        spans = exporter.get_finished_spans()
+        assert (
+            len([span for span in spans if (span.attributes or {}).get("gen_ai.operation.name") == "execute_tool"]) == 1
+        )
+        assert len([span for span in spans if span.parent is None]) == 1
 
 
 @pytest.mark.long

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import httpx
 import pytest
 from attrs import evolve
 
 import fake_providers as fake
-from toolcall_pipeline import Call, Failure, Outcome, Success, ToolRegistry, UnknownTool
+from toolcall_pipeline import Call, Failure, Outcome, SetupError, Success, ToolRegistry, UnknownTool
 from toolcall_pipeline.adapters import anthropic, bedrock, mistral, ollama, openai
 from toolcall_pipeline.adapters.replies import ReplyError
 from wire_replies import TWO, bedrock_events, bedrock_reply, mistral_events, ollama_chunks, ollama_reply
@@ -121,6 +122,24 @@ def test_finish_reasons_of_mistral() -> None:
     for adapter in (mistral, openai):
         for form in (reply, list(fake.chat_chunks(reply))):
             assert [call.finish_reason for call in adapter.calls(form)] == ["length"]
+
+
+@pytest.mark.parametrize(
+    "reply", [None, 5, b"{}", httpx.Response(200)], ids=["None", "a number", "bytes", "a response"]
+)
+def test_no_reply_of_mistral(reply: object) -> None:
+    """The error names Mistral, whose format is read as OpenAI's."""
+    with pytest.raises(SetupError, match=r"client of Mistral"):
+        mistral.calls(reply)
+
+
+def test_other_answers_than_a_reply_of_mistral() -> None:
+    """An answer that has nothing of a reply, and a reply of another provider, name Mistral as well."""
+    error = mistral.calls({"x": 1}).error
+    assert error is not None
+    assert error.message == "The answer has nothing that a reply of Mistral has"
+    with pytest.raises(SetupError, match=r"reads replies of Mistral, and this is a reply of Gemini"):
+        mistral.calls({"candidates": []})
 
 
 def test_ids_of_mistral() -> None:

@@ -301,3 +301,29 @@ def test_what_the_codes_of_aws_mean(kind: str, codes: str) -> None:
     """A code decides before the status, which is 400 for nearly all of them."""
     for code in codes.split():
         assert classify(Crashed(an_aws_error(400, code)), a_tool(), 0.0).kind == kind, code
+
+
+REFUSED = (400, 409, 412, 413, 422)
+
+
+@pytest.mark.parametrize("status", REFUSED)
+def test_a_service_that_refuses_the_arguments_is_quoted_so(status: int) -> None:
+    """The text says who refused what, whichever client has the status; a code of the service's own decides first."""
+    request = httpx.Request("GET", "https://x")
+    by_httpx = httpx.HTTPStatusError("private", request=request, response=httpx.Response(status, request=request))
+    by_requests = requests.Response()
+    by_requests.status_code = status
+    by_urllib = urllib.error.HTTPError("https://x", status, "private", http.client.HTTPMessage(), None)
+    own = type("APIStatusError", (Exception,), {"status_code": status})("private")
+    for exc in (by_httpx, requests.HTTPError(response=by_requests), by_urllib, own, an_aws_error(status, "Odd")):
+        text = render(classify(Crashed(exc), a_tool(), 0.0))
+        assert text.startswith("Error: The service refused these arguments: "), type(exc)
+        assert "private" not in text
+    assert "refused" not in render(classify(Crashed(an_aws_error(status, "AccessDenied")), a_tool(), 0.0))
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410, 429, 500])
+def test_another_status_blames_no_arguments(status: int) -> None:
+    """Who may not call, what is not there and what is down is told in the words of its kind."""
+    own = type("APIStatusError", (Exception,), {"status_code": status})("private")
+    assert "arguments" not in render(classify(Crashed(own), a_tool(), 0.0))

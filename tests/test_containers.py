@@ -28,6 +28,9 @@ from toolcall_pipeline import (
     Tool,
     ToolFailed,
     ToolRegistry,
+    approved,
+    extract_error_text,
+    is_error,
     is_failure,
     render,
     returned_error,
@@ -238,3 +241,31 @@ async def test_a_default_detector() -> None:
     not_callable: Any = 5
     with pytest.raises(SetupError, match="Execute: `detect` must be a plain function"):
         standard(tools, detect=not_callable)
+
+
+async def test_a_function_of_errors_may_ask_for_the_tool() -> None:
+    """With a second parameter it gets the tool's name; it may return a ToolFailed."""
+
+    def read(_: Exception, tool: str) -> ToolFailed:
+        return ToolFailed(approved(f"{tool} is closed today"), kind="permission")
+
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    async def shop() -> str:
+        raise KeyError
+
+    @tools.tool(effect="read", errors={ValueError: lambda _: "not_found"})
+    async def other() -> str:
+        raise ValueError
+
+    pipeline = standard(tools, errors={KeyError: read})
+    assert render(await pipeline.call("shop")) == "Error: shop is closed today"
+    assert_failure(await pipeline.call("other"), kind="not_found")
+
+
+def test_what_reads_foreign_failures_is_public() -> None:
+    """For stages and tools of one's own."""
+    assert is_error({"ok": False})
+    assert not is_error({"ok": True})
+    assert extract_error_text({"error": {"message": "no entry"}}) == "no entry"

@@ -321,8 +321,9 @@ def test_a_function_that_says_who_asks_is_a_plain_one(option: Any) -> None:
         await anyio.lowlevel.checkpoint()
         return ""
 
+    options: dict[str, Any] = {option: find}
     with pytest.raises(SetupError, match=option):
-        Host(**{option: find})
+        Host(**options)
 
 
 @pytest.mark.parametrize("place", ["around", "inside", "none"])

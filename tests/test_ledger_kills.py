@@ -31,6 +31,14 @@ def start(spec: str, folder: Path, seed: int, count: int, mode: str) -> subproce
     return process
 
 
+def let_go(processes: list[subprocess.Popen[str]]) -> None:
+    """Let workers go on, all at once."""
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+
+
 def read_answers(file: Path) -> dict[str, list[tuple[str, str]]]:
     """By call id: kinds and texts."""
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -48,6 +56,7 @@ def test_nothing_happens_twice_whoever_is_killed(tmp_path: Path, workers: int, m
     kills = 0
     while kills < 50:
         running = [start(spec, tmp_path, dice.randrange(10**6), count, mode) for _ in range(workers)]
+        let_go(running)
         for process in running:
             time.sleep(dice.uniform(0.02, 0.25))
             process.kill()
@@ -56,6 +65,7 @@ def test_nothing_happens_twice_whoever_is_killed(tmp_path: Path, workers: int, m
     early = read_answers(tmp_path / "answers")
     (tmp_path / "answers").unlink()
     last = [start(spec, tmp_path, dice.randrange(10**6), count, mode) for _ in range(workers)]
+    let_go(last)
     for process in last:
         process.communicate(timeout=300)
     assert [process.returncode for process in last] == [0] * workers
@@ -95,11 +105,9 @@ def test_one_delivery_in_several_processes_at_once(tmp_path: Path, workers: int)
     """1,000 deliveries, each to all processes at the same moment: one effect, and equal answers."""
     spec, count = os.environ.get("LEDGER_STORE") or f"sqlite:{tmp_path / 'ledger.db'}", 1000
     running = [start(spec, tmp_path, seed, count, "race") for seed in range(workers)]
+    let_go(running)
     for _ in range(count):
-        for process in running:
-            assert process.stdin is not None
-            process.stdin.write("go\n")
-            process.stdin.flush()
+        let_go(running)
         for process in running:
             assert process.stdout is not None
             assert process.stdout.readline() == "done\n"

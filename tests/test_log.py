@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -43,9 +44,19 @@ def registry(error: BaseException | None = None, effect: Effect = "read") -> Too
 
 
 CASES: list[tuple[Any, Exception | None, int, str]] = [
-    (Call("prob"), None, logging.WARNING, "Tool 'prob': unknown_tool (call '')"),
-    (Call("probe", "[]", "c1"), None, logging.WARNING, "Tool 'probe': malformed_call (call 'c1')"),
-    (Call("'probe'"), ValueError("why"), logging.ERROR, "Tool \"'probe'\" (resolved to 'probe'): internal (call '')"),
+    (Call("prob"), None, logging.WARNING, "Tool 'prob': unknown_tool: did you mean 'probe'? (call '')"),
+    (
+        Call("probe", "[]", "c1"),
+        None,
+        logging.WARNING,
+        "Tool 'probe': malformed_call: 'they are an array' (call 'c1')",
+    ),
+    (
+        Call("'probe'"),
+        ValueError("why"),
+        logging.ERROR,
+        "Tool \"'probe'\" (resolved to 'probe'): internal: ValueError (call '')",
+    ),
     (
         Call("probe"),
         ConnectionError("why"),
@@ -97,14 +108,32 @@ async def test_a_failure_is_one_record(
 @pytest.mark.parametrize(
     ("call", "fields"),
     [
-        (Call("probe", id="c1"), {"gen_ai.tool.name": "probe", "error.type": "internal", "gen_ai.tool.call.id": "c1"}),
+        (
+            Call("probe", id="c1"),
+            {
+                "gen_ai.tool.name": "probe",
+                "error.type": "internal",
+                "gen_ai.tool.call.id": "c1",
+                "toolcall.decided_by": "execute",
+            },
+        ),
         (
             Call("'probe'"),
-            {"gen_ai.tool.name": "probe", "error.type": "internal", "toolcall.tool.requested_name": "'probe'"},
+            {
+                "gen_ai.tool.name": "probe",
+                "error.type": "internal",
+                "toolcall.tool.requested_name": "'probe'",
+                "toolcall.decided_by": "execute",
+            },
         ),
         (
             Call("made_up"),
-            {"gen_ai.tool.name": "_OTHER", "error.type": "unknown_tool", "toolcall.tool.requested_name": "made_up"},
+            {
+                "gen_ai.tool.name": "_OTHER",
+                "error.type": "unknown_tool",
+                "toolcall.tool.requested_name": "made_up",
+                "toolcall.decided_by": "resolve",
+            },
         ),
     ],
     ids=lambda each: each.name if isinstance(each, Call) else "",
@@ -307,7 +336,7 @@ async def test_a_check_with_a_bug_is_logged(answer: Any, caplog: pytest.LogCaptu
         return answer
 
     await standard(registry()).before("validate", check).call("probe")
-    assert caplog.records[0].getMessage() == "Tool 'probe': internal (call '')"
+    assert caplog.records[0].getMessage() == "Tool 'probe': internal: SetupError (call '')"
 
 
 class RaisingFilter(logging.Filter):
@@ -399,3 +428,25 @@ async def test_a_suppressed_call_has_no_flow(caplog: pytest.LogCaptureFixture) -
     finally:
         detach(token)
     assert caplog.records == []
+
+
+@pytest.mark.parametrize(("run_in", "hinted"), [("thread", True), ("loop", False)])
+async def test_a_connection_of_another_thread_gets_a_hint(
+    run_in: Any, hinted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log of a sync tool that meets the thread check of sqlite says how to run it in the thread of the loop."""
+    tools, connection = ToolRegistry(), sqlite3.connect(":memory:")
+
+    @tools.tool(effect="read", run_in=run_in)
+    def count() -> object:
+        return connection.execute("select 1").fetchall()
+
+    @tools.tool(effect="read")
+    def another() -> object:
+        raise sqlite3.ProgrammingError("another mistake")
+
+    for name in ("count", "another"):
+        await standard(tools).call(name)
+    connection.close()
+    texts = [caplog.handler.format(each) for each in caplog.records]
+    assert [each for each in texts if 'run_in="loop"' in each] == (texts[:1] if hinted else [])

@@ -72,7 +72,7 @@ async def test_a_failed_call_is_one_log_record(collector: HttpCollector, defer: 
         assert telemetry.logger_provider is not None
     ((scope, record),) = collector.log_records
     assert (scope.scope.name, scope.scope.version, scope.schema_url) == ("toolcall_pipeline", VERSION, SCHEMA_URL)
-    assert record.body.string_value == "Tool \"'probe'\" (resolved to 'probe'): internal (call 'c1')"
+    assert record.body.string_value == "Tool \"'probe'\" (resolved to 'probe'): internal: ValueError (call 'c1')"
     assert (record.severity_text, record.severity_number) == ("ERROR", 17)
     attributes = read(record.attributes)
     assert attributes.pop("exception.stacktrace").rstrip().endswith("ValueError: why")
@@ -80,6 +80,7 @@ async def test_a_failed_call_is_one_log_record(collector: HttpCollector, defer: 
         "gen_ai.tool.name": "probe",
         "error.type": "internal",
         "gen_ai.tool.call.id": "c1",
+        "toolcall.decided_by": "execute",
         "toolcall.tool.requested_name": "'probe'",
         "exception.type": "ValueError",
         "exception.message": "why",

@@ -507,3 +507,12 @@ def test_a_bad_profile_is_refused_when_it_is_made(templates: Any) -> None:
     """A profile with a bad template raises SetupError at once, and not during a call."""
     with pytest.raises(SetupError):
         Profile("mine", templates)
+
+
+@pytest.mark.parametrize("profile", ["default", "llmproc", "rfc015", "structured", "invalid_tool"])
+def test_an_author_who_says_all_is_not_said_twice(profile: str) -> None:
+    """The sources' own example, "Missing required parameter: path", comes out as it is, also from a tool's author."""
+    problem = Problem("path", "validator", approved("Missing required parameter: path"))
+    text = render(InvalidParams((problem,)), profile=profile)
+    assert text.count("Missing required parameter: path") == (2 if profile == "structured" else 1)  # also a constraint
+    assert "Invalid parameter value" not in text

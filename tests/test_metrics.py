@@ -88,7 +88,8 @@ async def test_a_failure_has_its_kind() -> None:
     measured = Measured()
     await measured.pipeline.call("invented by a model")
     ((attributes, point),) = measured.points(DURATION_METRIC)
-    assert attributes == {**PROBE, "gen_ai.tool.name": "_OTHER", "error.type": "unknown_tool"}
+    of_error = {"error.type": "unknown_tool", "toolcall.decided_by": "resolve"}
+    assert attributes == {**PROBE, "gen_ai.tool.name": "_OTHER", **of_error}
     assert point.count == 1
 
 

@@ -17,6 +17,7 @@ from toolcall_pipeline import RetryBudget, SetupError, ToolRegistry, gather
 from toolcall_pipeline.builtin import install
 from toolcall_pipeline.executors import Loop, Process, Thread
 from toolcall_pipeline.middlewares import (
+    Approve,
     Available,
     Cache,
     CircuitBreaker,
@@ -26,6 +27,7 @@ from toolcall_pipeline.middlewares import (
     Ledger,
     LoopGuard,
     Policy,
+    Quota,
     RateLimit,
     Resolve,
     Retry,
@@ -62,6 +64,14 @@ NO_FLAG = [3, 1, "yes", [True], Odd()]
 NO_EXECUTOR = [3, "thread", Thread, print, Odd()]
 NO_POLICY: list[Any] = [3, None, [], "a", {"atempts": 1}, {1: 1}]
 NO_KINDS = [3, "timeout", {"internal"}, [1], [["timeout"]]]
+
+
+def _sharing() -> dict[str, Any]:
+    return {
+        "store": [3, "a.db", Memory, print, Odd()],
+        "when_away": [3, "open", None, ["local"], Odd()],
+        "share_as": [3, None, b"a", Odd()],
+    }
 
 
 def _retries() -> dict[str, Any]:
@@ -106,6 +116,19 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
         {
             "errors": [3, "timeout", {1: "timeout"}, {"httpx": "timeout"}, {OSError: "no kind"}, {int: "timeout"}],
             "clock": [*NO_SYNC_FUNCTION, None],
+        },
+    ),
+    Approve: (
+        {"store": Memory(), "needs": bool},
+        {
+            "store": [3, None, Memory],
+            "needs": [3, "a"],
+            "effects": [3, "read", ["write"]],
+            "tools": [3, "a", [3]],
+            "version": [3, None],
+            "expires": [*NO_NUMBER, 0],
+            "hold": [*NO_NUMBER, -1],
+            "notify": [3, "a"],
         },
     ),
     Policy: ({}, {"rules": [3, None, b"a", ["a"]]}),
@@ -157,6 +180,17 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "key": NO_SYNC_FUNCTION,
             "clock": [*NO_SYNC_FUNCTION, None],
             "sleep": [*NO_FUNCTION, None],
+            **_sharing(),
+        },
+    ),
+    Quota: (
+        {"calls": 1},
+        {
+            "calls": [*NO_NUMBER, 0, None],
+            "per": [3, "user", None, ["tool"], Odd()],
+            "window": [*NO_NUMBER, 0],
+            "cost": NO_SYNC_FUNCTION,
+            **_sharing(),
         },
     ),
     RateLimit(1).queueing: ({}, {"max_wait": [*NO_NUMBER, 0, None]}),
@@ -171,6 +205,8 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "groups": NO_MAPPING,
             "groups['x']": [3, None, ["a"]],
             "key": NO_SYNC_FUNCTION,
+            "lease": [*NO_NUMBER, 0, None],
+            **_sharing(),
         },
     ),
     CircuitBreaker: (
@@ -186,6 +222,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "probes": [*NO_COUNT, 0, None],
             "key": NO_SYNC_FUNCTION,
             "clock": [*NO_SYNC_FUNCTION, None],
+            **_sharing(),
         },
     ),
     Cache: (
@@ -240,6 +277,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "redact": NO_SYNC_FUNCTION,
             "errors": [3, "timeout", {1: "timeout"}],
             "policy": [3, b"a", ["a"]],
+            "journal": [3, b"a", ["a"]],
             "executor": NO_EXECUTOR,
             "executors": NO_MAPPING,
             "executors['x']": NO_EXECUTOR,
@@ -288,7 +326,7 @@ def test_the_table_has_every_option(make: Callable[..., Any]) -> None:
 
 def test_the_table_has_every_stage() -> None:
     """So does a new stage."""
-    assert set(vars(toolcall_pipeline.middlewares)["__all__"]) - {"QueueingRateLimit"} <= {
+    assert set(vars(toolcall_pipeline.middlewares)["__all__"]) - {"QueueingRateLimit", "DryRun"} <= {
         make.__name__ for make in TABLE
     }
 

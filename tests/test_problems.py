@@ -17,7 +17,8 @@ from pydantic_core.core_schema import ErrorType
 
 from shapes import Cat, Color, Dog, Level, Model, Node, Options, Pair, Picky, Point, Span, both, problem, raw, taking
 from support import nothing
-from toolcall_pipeline import InvalidParams, Problem, Tool, render, tool
+from toolcall_pipeline import InvalidParams, Problem, Tool, ToolRegistry, render, tool
+from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.parameters.problems import describe_value
 from toolcall_pipeline.parameters.schema import json_type
 from toolcall_pipeline.parameters.spelling import find_nearest
@@ -131,7 +132,7 @@ LIMITS: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
     "le": (Annotated[int, Field(le=5)], 6, ("maximum", "at most 5", "6")),
     "lt": (Annotated[int, Field(lt=5)], 5, ("exclusiveMaximum", "less than 5", "5")),
     "multiple": (Annotated[int, Field(multiple_of=3)], 4, ("multipleOf", "a multiple of 3", "4")),
-    "short text": (Annotated[str, Field(min_length=1)], "", ("minLength", "at least 1 character long", "0")),
+    "short text": (Annotated[str, Field(min_length=1)], "", ("minLength", "at least 1 character long", "empty")),
     "long text": (Annotated[str, Field(max_length=3)], "abcd", ("maxLength", "at most 3 characters long", "4")),
     "pattern": (Annotated[str, Field(pattern="^a")], "b", ("pattern", "text that matches ^a", "a string")),
     "few items": (
@@ -319,7 +320,7 @@ RAW: dict[str, tuple[dict[str, Any], Any, tuple[str, str, str, str]]] = {
     "type and enum": ({"type": "string", "enum": ["a", "b"]}, ["a"], ("x", "enum", "'a' or 'b'", "an array")),
     "const": ({"const": "a"}, 1, ("x", "const", "'a'", "1")),
     "uniqueItems": ({"uniqueItems": True}, [1, 1], ("x", "uniqueItems", "an array without repeats", "an array")),
-    "minProperties": ({"minProperties": 1}, {}, ("x", "minProperties", "an object of at least 1 entry", "0")),
+    "minProperties": ({"minProperties": 1}, {}, ("x", "minProperties", "an object of at least 1 entry", "empty")),
     "maxProperties": ({"maxProperties": 0}, {"a": 1}, ("x", "maxProperties", "an object of at most 0 entries", "1")),
     "items": ({"items": {"type": "string"}}, ["a", 1], ("x[1]", "type", "a string", "1")),
     "false": ({"properties": {"a": False}}, {"a": 1}, ("x.a", "falseSchema", "left out", "1")),
@@ -637,3 +638,31 @@ def test_each_keyword_has_words(node: dict[str, Any], value: Any, words: str) ->
     refused = made.parse({"x": value})
     assert isinstance(refused, InvalidParams)
     assert [each.expected for each in refused.problems] == [words]
+
+
+@pytest.mark.parametrize(
+    ("hint", "sent", "said"),
+    [
+        (Annotated[str, Field(min_length=1)], "", "at least 1 character long"),
+        (Annotated[bytes, Field(min_length=2)], "", "at least 2 characters long"),
+        (Annotated[list[int], Field(min_length=1)], [], "an array of at least 1 item"),
+        (Annotated[set[int], Field(min_length=2)], [], "an array of at least 2 items"),
+        (Annotated[dict[str, int], Field(min_length=1)], {}, "an object of at least 1 entry"),
+    ],
+    ids=["text", "bytes", "list", "set", "dict"],
+)
+def test_a_length_of_nothing_is_called_empty(hint: Any, sent: Any, said: str) -> None:
+    """A function tool and a schema tool say in words that nothing was sent, and an object is not called an array."""
+
+    async def probe(**values: object) -> None: ...
+
+    def own(x: Any) -> None: ...
+
+    own.__annotations__ = {"x": hint}
+    made = tool(effect="read")(own)
+    remote = Tool.from_schema(name="probe", parameters=made.parameters.schema, handler=probe, effect="read")
+    for each in (made, remote):
+        tools = ToolRegistry()
+        tools.register(each)
+        outcome = standard(tools).call_sync(each.name, {"x": sent})
+        assert render(outcome).splitlines()[0] == f"Error: Invalid parameter value for x: must be {said}, and is empty"

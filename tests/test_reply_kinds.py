@@ -47,34 +47,37 @@ def test_the_guide_has_the_table() -> None:
     assert len(KINDS) >= 57
 
 
+WITH_AN_ID: list[Any] = [
+    (openai, chat("tool_calls", tool_calls=[ASKED])),
+    (openai, chunks("tool_calls", {"tool_calls": [{"index": 0, **ASKED}]})),
+    (anthropic, message("tool_use", {"type": "tool_use", "id": "t", "name": "add", "input": {}})),
+    (
+        anthropic,
+        [
+            {"type": "message_start", "message": {"id": "r"}},
+            {
+                "type": "content_block_start",
+                "index": 0,
+                "content_block": {"type": "tool_use", "id": "t", "name": "add", "input": {}},
+            },
+            {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+        ],
+    ),
+    (gemini, {"candidates": [{"content": {"parts": [{"functionCall": {"name": "add"}}]}}], "responseId": "r"}),
+    (
+        bedrock,
+        {
+            "output": {"message": {"role": "assistant", "content": [{"toolUse": {"name": "add", "input": {}}}]}},
+            "stopReason": "tool_use",
+            "ResponseMetadata": {"RequestId": "r"},
+        },
+    ),
+]
+
+
 @pytest.mark.parametrize(
     ("adapter", "reply"),
-    [
-        (openai, chat("tool_calls", tool_calls=[ASKED])),
-        (openai, chunks("tool_calls", {"tool_calls": [{"index": 0, **ASKED}]})),
-        (anthropic, message("tool_use", {"type": "tool_use", "id": "t", "name": "add", "input": {}})),
-        (
-            anthropic,
-            [
-                {"type": "message_start", "message": {"id": "r"}},
-                {
-                    "type": "content_block_start",
-                    "index": 0,
-                    "content_block": {"type": "tool_use", "id": "t", "name": "add", "input": {}},
-                },
-                {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
-            ],
-        ),
-        (gemini, {"candidates": [{"content": {"parts": [{"functionCall": {"name": "add"}}]}}], "responseId": "r"}),
-        (
-            bedrock,
-            {
-                "output": {"message": {"role": "assistant", "content": [{"toolUse": {"name": "add", "input": {}}}]}},
-                "stopReason": "tool_use",
-                "ResponseMetadata": {"RequestId": "r"},
-            },
-        ),
-    ],
+    WITH_AN_ID,
     ids=["chat", "chat stream", "anthropic", "anthropic stream", "gemini", "bedrock"],
 )
 def test_a_call_knows_its_reply(adapter: Any, reply: Any) -> None:

@@ -38,6 +38,7 @@ from benchmarks.overhead.importing import ROOT
 from benchmarks.overhead.kinds_of_tools import around_all, pass_on, with_own
 from benchmarks.overhead.nobody_recording import IDLE_STAGES, OTHER, let_pass
 from benchmarks.overhead.subjects import ADD, ARGUMENTS, ATTEMPTS, Add, add, around, boom, with_more
+from benchmarks.overhead.whole_way import WAYS
 from toolcall_pipeline import Call, Pipeline
 from toolcall_pipeline.middlewares import Trace
 
@@ -68,6 +69,7 @@ class CountedRow:
         unit: The row whose count this one is divided by; None: the count itself is the figure.
         limit: Of the figure; None: it is printed and not judged.
         more: The figure is not the ratio, but what the row takes beyond its unit, in hand-written loops.
+        calls: How many calls are counted; fewer where one takes long.
     """
 
     what: str
@@ -75,6 +77,7 @@ class CountedRow:
     unit: str | None = None
     limit: float | None = None
     more: bool = False
+    calls: int = _CALLS
 
     def figure(self, counts: Mapping[str, int]) -> float:
         """The ratio to the unit, the loops beyond the unit, or the count."""
@@ -124,6 +127,7 @@ def make_rows() -> list[CountedRow]:
         CountedRow(f"a read, {_OWN}", _each(own, sent["read"])),
         CountedRow(f"a mutating tool, {_OWN}", _each(own, sent["mutating"]), f"a read, {_OWN}", 2.2),
         *_traced_rows(pipeline),
+        *(CountedRow(way.what, way.run, way.unit, way.limit, calls=way.calls) for way in WAYS),
     ]
 
 
@@ -202,7 +206,8 @@ def count() -> dict[str, int]:
             raise RuntimeError(f"the process under valgrind failed: {done.stderr[-2000:]}")
         totals = [_read_total(dump) for dump in sorted(Path(folder).glob("out.*"), key=_number)]
     # The first dump ends what came before the first row; after it, one holds a row's calls and one what lies between.
-    return dict(zip(json.loads(done.stdout), (total // _CALLS for total in totals[1::2]), strict=True))
+    counted = zip(json.loads(done.stdout), totals[1::2], strict=True)
+    return {what: total // calls for (what, calls), total in counted}
 
 
 def _number(dump: Path) -> int:
@@ -259,7 +264,7 @@ def guard() -> int:
 
 async def _run_all(rows: Sequence[CountedRow]) -> None:
     for row in rows:
-        for _ in itertools.repeat(None, _WARM):
+        for _ in itertools.repeat(None, min(_WARM, 3 * row.calls)):
             await row.run()
     gc.collect()
     gc.freeze()
@@ -267,7 +272,7 @@ async def _run_all(rows: Sequence[CountedRow]) -> None:
         for _ in itertools.repeat(None, _AGAIN):
             await row.run()
         os.sched_yield()  # callgrind writes a dump before each
-        for _ in itertools.repeat(None, _CALLS):
+        for _ in itertools.repeat(None, row.calls):
             await row.run()
         os.sched_yield()
 
@@ -276,4 +281,4 @@ if __name__ == "__main__":
     logging.disable(logging.CRITICAL)  # for both sides: the loop logs nothing at all
     rows = make_rows()
     asyncio.run(_run_all(rows))
-    print(json.dumps([row.what for row in rows]))
+    print(json.dumps([(row.what, row.calls) for row in rows]))

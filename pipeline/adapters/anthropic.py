@@ -30,7 +30,6 @@ from .common import (
     get_field,
     int_or_none,
     is_dict,
-    join_texts,
     list_items,
     read_events,
     read_wire,
@@ -52,7 +51,7 @@ from .replies import (
     refusal_of,
     refuse_no_reply,
 )
-from .sending_back import fit_arguments, fit_calls, fit_message, new_id
+from .sending_back import fit_arguments, fit_calls, fit_parts, new_id, own_message
 
 Definition: TypeAlias = Any  # a dict, described at `tools`
 Block: TypeAlias = Any  # a dict, described at `result`
@@ -142,8 +141,10 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
         asked = {"type": "tool_use", "id": call.id, "name": names[place], "input": fit_arguments(call)}
         return {**block, **asked, **echoed}
 
-    blocks = fit_message(calls, _FORM, _identify, make)
-    if blocks is None:
+    came = own_message(calls, _FORM)
+    if came is not None:
+        blocks = fit_parts(came, calls, _identify, make)
+    else:
         blocks = [{"type": "text", "text": calls.text}, *(make(place, {}) for place in range(len(fitted)))]
     content = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
     return {"role": "assistant", "content": content or [{"type": "text", "text": NOTHING}]}, fitted
@@ -241,10 +242,17 @@ def _read(given: object) -> Reading:
 def _read_content(content: object, reply: object) -> Reading:
     reason = _finish_reason(reply)
     blocks = list(list_items(content))
-    found = [_read_call(block, reason) for block in blocks if get_field(block, "type") == "tool_use"]
-    reading = Reading(found, join_texts(content, "text"), finish_reason=reason)
-    reading.id = text_or_empty(get_field(reply, "id"))
-    return _add_blocks(reading, blocks, get_field(reply, "stop_details"))
+    found: list[Call] = []
+    said: list[str] = []
+    for block in blocks:
+        kind = get_field(block, "type")
+        if kind == "tool_use":
+            found.append(_read_call(block, reason))
+        elif kind == "text":
+            said.append(text_or_empty(get_field(block, "text")))
+    text = content if isinstance(content, str) else "".join(said)
+    reading = Reading(found, text, finish_reason=reason, id=text_or_empty(get_field(reply, "id")))
+    return _add_blocks(reading, blocks, reply)
 
 
 def _read_call(block: object, finish_reason: str | None) -> Call:
@@ -253,12 +261,16 @@ def _read_call(block: object, finish_reason: str | None) -> Call:
     return with_wire(call, read_wire(block, *_ECHOED))
 
 
-def _add_blocks(reading: Reading, blocks: list[Any], stopped: object) -> Reading:
+def _add_blocks(reading: Reading, blocks: list[Any], stop: object) -> Reading:
     """Add the blocks of the message, and what they say beside text and calls."""
-    if blocks and all(is_dict(block) and type(block.get("type")) is str for block in blocks):
+    is_plain = bool(blocks)
+    for block in blocks:
+        is_plain = is_plain and is_dict(block) and type(block.get("type")) is str
+    if is_plain:
         reading.message = OwnMessage(_FORM, blocks)
     if reading.finish_reason == "refusal":
-        reading.refusal = refusal_of(text_or_empty(get_field(stopped, "explanation")) or reading.text)
+        words = text_or_empty(get_field(get_field(stop, "stop_details"), "explanation"))
+        reading.refusal = refusal_of(words or reading.text)
     kinds = [text_or_empty(get_field(block, "type")) for block in blocks if type(block) is not str]
     if _KNOWN.issuperset(kinds) and reading.finish_reason != "pause_turn":
         return reading
@@ -341,7 +353,9 @@ def _read_stream(events: list[object]) -> Reading:
         elif pieces:  # the input of a tool that the provider runs
             block["input"] = fit_arguments(Call("", pieces))
     said = "".join(text_or_empty(block.get("text")) for block in stream.blocks if block["type"] == "text")
-    return _add_blocks(Reading(found, said, error, reason, id=stream.id), stream.blocks, stream.stopped)
+    return _add_blocks(
+        Reading(found, said, error, reason, id=stream.id), stream.blocks, {"stop_details": stream.stopped}
+    )
 
 
 def _add_delta(block: dict[str, Any], delta: object) -> None:

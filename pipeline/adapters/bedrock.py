@@ -38,7 +38,7 @@ from .common import (
 )
 from .providers import BEDROCK_ERRORS
 from .replies import Calls, OwnMessage, Reading, ReplyError, Unhandled, read_chunks, read_error, refusal_of
-from .sending_back import fit_arguments, fit_calls, fit_message, new_id
+from .sending_back import fit_arguments, fit_calls, fit_parts, new_id, own_message
 
 Definition: TypeAlias = Any  # a dict, described at `tools`
 Block: TypeAlias = Any  # a dict, described at `result`
@@ -120,8 +120,10 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
         asked = {"toolUseId": fitted[place].id, "name": names[place], "input": fit_arguments(fitted[place])}
         return {**block, "toolUse": {**block.get("toolUse", {}), **asked}}
 
-    blocks = fit_message(calls, _FORM, _identify, make)
-    if blocks is None:
+    came = own_message(calls, _FORM)
+    if came is not None:
+        blocks = fit_parts(came, calls, _identify, make)
+    else:
         blocks = [{"text": calls.text}, *(make(place, {}) for place in range(len(fitted)))]
     content = [block for block in blocks if text_or_empty(block.get("text", "-")).strip()]
     return {"role": "assistant", "content": content or [{"text": NOTHING}]}, fitted

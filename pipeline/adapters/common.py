@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import attrs
@@ -17,19 +17,20 @@ from ..messages import Wording, render
 from ..messages.parts import Part
 from ..messages.rendering import render_data
 from ..messages.result_parts import find_parts, read_mcp
-from ..messages.values import NOTHING
+from ..messages.values import NOTHING, SCALARS
 from ..options import check_type
-from ..provider_names import OfferedName, make_provider_name
+from ..provider_names import OfferedName, accepts_all, make_provider_name
 from ..tools.view import ToolView
 
+_DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
 CUT_OFF = "length"  # the finish reason that Validate refuses
 _AWAITED = (Awaitable, AsyncIterable)
 
 
-def get_field(thing: object, name: str) -> Any:
+def get_field(thing: Any, name: str) -> Any:
     """A key of a mapping or an attribute of an object; None if there is none."""
-    if type(thing) is dict:  # most replies; `Mapping` takes longer to ask than all the rest
-        return cast("dict[str, Any]", thing).get(name)
+    if type(thing) is _DICT:  # most replies; `Mapping` takes longer to ask than all the rest
+        return thing.get(name)
     return cast("Mapping[str, Any]", thing).get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
 
@@ -62,10 +63,10 @@ def with_wire(call: Call, wire: Mapping[str, Any]) -> Call:
     return call.with_state(WIRE, wire) if wire else call
 
 
-def list_items(thing: object) -> Iterable[Any]:
+def list_items(thing: object) -> Sequence[Any]:
     """The items of a list; none for None; anything else, where a list should be, is the only item."""
     if isinstance(thing, (list, tuple)):
-        return cast("Iterable[Any]", thing)
+        return cast("Sequence[Any]", thing)
     return () if thing is None else (thing,)
 
 
@@ -175,7 +176,7 @@ def restore_names(calls: list[Call], registry: ToolView | None, longest: int | N
     name tools as the provider was sent them.
 
     Args:
-        calls: Calls as a provider sent them.
+        calls: Calls as a provider sent them, which nobody else has yet: their names are replaced in place.
         registry: The registry whose definitions the provider was sent. None: the calls stay as they are.
         longest: Characters of a name at the provider. Default None: not known, and no name is marked.
     """
@@ -188,7 +189,8 @@ def _restore_name(call: Call, registry: ToolView, longest: int | None) -> Call:
         return call
     tool = registry.find_by_provider_name(call.name)
     name = call.name if tool is None else tool.name
-    return attrs.evolve(call, name=name if longest is None else OfferedName(name, longest))
+    cast("Any", call).name = name if longest is None else OfferedName(name, longest)
+    return call
 
 
 def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
@@ -198,13 +200,15 @@ def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
         outcome: Any outcome.
         longest: Characters of a name at the provider.
     """
-    match outcome:
-        case Failure(UnknownTool() as unknown):
-            suggestions, available = _as_sent(unknown.suggestions, longest), _as_sent(unknown.available, longest)
-            if (suggestions, available) == (unknown.suggestions, unknown.available):
+    if type(outcome) is not Failure:
+        return outcome
+    match outcome.failure():
+        case UnknownTool(_, suggestions, available) as unknown:
+            if accepts_all(suggestions, longest) and accepts_all(available, longest):  # as with most
                 return outcome
+            suggestions, available = _as_sent(suggestions, longest), _as_sent(available, longest)
             return Failure(attrs.evolve(unknown, suggestions=suggestions, available=available))
-        case Failure(OutcomeUnknown(_, str(verify_with)) as lost):
+        case OutcomeUnknown(_, str(verify_with)) as lost:
             return Failure(attrs.evolve(lost, verify_with=make_provider_name(verify_with, longest)))
         case _:
             return outcome
@@ -267,7 +271,7 @@ def to_parts(outcome: Outcome[Any], call: Call | None = None, wording: Wording |
     if type(outcome) is Failure:
         return [render(outcome) if wording is None else render(outcome, call=call, wording=wording)]
     value: object = cast("Any", outcome).unwrap()
-    parts = find_parts(value, with_bytes=True)
+    parts = None if type(value) in SCALARS else find_parts(value, with_bytes=True)
     if parts is None:
         text = render_data(value) if wording is None else render(outcome, wording=wording)
         return [text if text.strip() else NOTHING]  # providers refuse a blank text

@@ -37,7 +37,7 @@ from .common import (
 from .definable import fit_gemini
 from .gemini_streams import FORM, read_responses
 from .replies import Calls, Reading, read_chunks
-from .sending_back import fit_arguments, fit_message, fit_names
+from .sending_back import fit_arguments, fit_names, fit_parts, own_message
 
 Definition: TypeAlias = Any  # a dict, described at `tools`
 AnswerPart: TypeAlias = Any  # a dict, described at `result`
@@ -126,8 +126,10 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
         function = {"name": name, "args": fit_arguments(call), **({"id": id_} if id_ else {})}
         asked.append({"function_call": function, **signature})
         fitted.append(with_wire(evolve(call, id=id_), {**signature, "name": name}))
-    parts = fit_message(calls, FORM, _identify, lambda place, part: {**part, **asked[place]})
-    if parts is None:
+    came = own_message(calls, FORM)
+    if came is not None:
+        parts = fit_parts(came, calls, _identify, lambda place, part: {**part, **asked[place]})
+    else:
         parts = [*([{"text": calls.text}] if calls.text.strip() else []), *asked]
     return {"role": "model", "parts": parts or [{"text": NOTHING}]}, calls.with_calls(fitted)
 

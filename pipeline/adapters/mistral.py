@@ -12,11 +12,13 @@ import re
 from typing import Any, TypeAlias, cast
 from uuid import uuid4
 
-from ..call import Call, Outcome
+import attrs
+
+from ..call import Call, Outcome, set_caller
 from ..messages import Wording
 from ..provider_names import OPENAI, make_provider_name
 from ..tools.view import ToolView
-from . import openai
+from . import openai, providers
 from .common import get_field, is_stream, list_items, read_events, text_or_empty
 from .openai_chat import make_message
 from .replies import Calls
@@ -26,6 +28,7 @@ Definition: TypeAlias = Any  # a dict, described at `openai.tools`
 Message: TypeAlias = Any  # a dict, described at `message`
 
 _ID = re.compile(r"[a-zA-Z0-9]{9}")  # the API refuses any other
+_OURS = attrs.evolve(providers.OPENAI, name="Mistral")  # its replies, once they are plain, are those of OpenAI
 _NO_ID = "null"  # how the package says that there is none
 
 
@@ -64,9 +67,8 @@ def calls(
     Raises:
         SetupError: As with `openai.calls`.
     """
-    return openai.calls(
-        _to_plain(reply), registry, text=text, principal=principal, deps=deps, conversation=conversation
-    )
+    reading = openai.read_reply(_to_plain(reply), _OURS)
+    return set_caller(reading.to_calls(registry, providers.OPENAI, text=text), principal, deps, conversation)
 
 
 def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:

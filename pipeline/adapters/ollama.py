@@ -32,7 +32,7 @@ from .common import (
 )
 from .openai_streams import add_delta
 from .replies import Calls, OwnMessage, Reading, Unhandled, read_chunks, read_error
-from .sending_back import fit_arguments, fit_message, fit_names
+from .sending_back import fit_arguments, fit_names, fit_parts, own_message
 
 _FORM = "ollama"
 Definition: TypeAlias = Any  # a dict, described at `tools`
@@ -112,12 +112,9 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
         id_ = text_or_empty(call.id)
         asked.append({**({"id": id_} if id_ else {}), "function": {"name": name, "arguments": fit_arguments(call)}})
         fitted.append(with_wire(evolve(call, id=id_), {"name": name}))
-    own: dict[str, Any] = {}
-    entries = calls.with_calls(calls)
-    if calls.message is not None and calls.message.form == _FORM:
-        own = {**calls.message.data}
-        entries.message = OwnMessage(_FORM, list_items(own.pop("tool_calls", None)))
-    made = fit_message(entries, _FORM, _identify, lambda place, entry: _make_entry(entry, asked[place])) or asked
+    own: dict[str, Any] = {**(own_message(calls, _FORM) or {})}
+    came = list_items(own.pop("tool_calls", None))
+    made = fit_parts(came, calls, _identify, lambda place, entry: _make_entry(entry, asked[place]))
     message = {**own, "role": "assistant", "content": calls.text, **({"tool_calls": made} if made else {})}
     return message, calls.with_calls(fitted)
 

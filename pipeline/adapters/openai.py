@@ -38,6 +38,7 @@ from .openai_responses import (
     read_response,
 )
 from .openai_streams import read_chat_chunks, read_stop
+from .providers import Provider
 from .replies import Calls, Reading, ReplyError, find_nothing, read_error, refuse_no_reply
 from .sending_back import fit_calls, new_id
 from .strict_schemas import make_strict
@@ -110,7 +111,7 @@ def calls(
         SetupError: ``reply`` has to be awaited first, is one of another provider, or is none, such as None or the
             response of an HTTP client. An exception of the stream itself passes.
     """
-    return set_caller(_read(reply).to_calls(registry, providers.OPENAI, text=text), principal, deps, conversation)
+    return set_caller(read_reply(reply).to_calls(registry, providers.OPENAI, text=text), principal, deps, conversation)
 
 
 def send_back(calls: Calls, registry: ToolView | None = None, *, api: Api = "chat") -> tuple[Any, Calls]:
@@ -157,7 +158,16 @@ def message(
     return {"role": "tool", "tool_call_id": call.id, "content": join_parts(parts)}
 
 
-def _read(given: object) -> Reading:  # noqa: C901  # by the form of the reply
+def read_reply(given: object, ours: Provider = providers.OPENAI) -> Reading:  # noqa: C901  # by the form of the reply
+    """Read a reply in OpenAI's format.
+
+    Args:
+        given: As with `calls`.
+        ours: The provider that an error names. Default: OpenAI.
+
+    Raises:
+        SetupError: As with `calls`.
+    """
     reply = to_plain(given)
     if (choices := get_field(reply, "choices")) is not None and list_items(choices):
         first = next(iter(list_items(choices)))
@@ -169,15 +179,15 @@ def _read(given: object) -> Reading:  # noqa: C901  # by the form of the reply
     if get_field(reply, "tool_calls") is not None or get_field(reply, "function_call") is not None:
         return read_message(reply, None)
     events = list(read_events(reply))
-    providers.OPENAI.refuse_others(reply, events)
-    refuse_no_reply(reply, providers.OPENAI)
+    ours.refuse_others(reply, events)
+    refuse_no_reply(reply, ours)
     if get_field(reply, "output") is not None:
         return read_response(reply)
     if (found := read_error(reply)) is not None:
         return Reading([], error=found)
     if isinstance(reply, str):
         return Reading([], reply)
-    if (nothing := find_nothing(reply, events, providers.OPENAI)) is not None:
+    if (nothing := find_nothing(reply, events, ours)) is not None:
         return Reading([], error=nothing)
     if get_field(reply, "finish_reason") is not None and get_field(reply, "message") is not None:
         return _read_choice(reply, None)

@@ -7,7 +7,7 @@ from typing import Any, cast
 from ..call import Call
 from .common import dict_or_empty, get_field, join_texts, list_items, text_or_empty, with_wire
 from .replies import Calls, OwnMessage, Reading, Unhandled
-from .sending_back import fit_arguments_text, fit_message, fit_text
+from .sending_back import fit_arguments_text, fit_parts, fit_text, own_message
 
 FORM = "chat"
 _KNOWN_PARTS = frozenset(("text", "output_text", "refusal", "thinking", "reasoning", "reference"))
@@ -17,7 +17,7 @@ _OF_SDKS = frozenset(("function_call", "parsed"))  # the legacy call goes back a
 def read_message(message: object, finish_reason: str | None) -> Reading:
     """The calls of a message, and all else that it says."""
     content = get_field(message, "content")
-    text = join_texts(content, "text")
+    text = "" if content is None else join_texts(content, "text")
     found = [_read_call(each, finish_reason) for each in list_items(get_field(message, "tool_calls"))]
     if not found and (legacy := get_field(message, "function_call")) is not None:
         name = text_or_empty(get_field(legacy, "name"))
@@ -57,22 +57,22 @@ def make_message(calls: Calls, fitted: Calls, names: list[str]) -> dict[str, Any
         fitted: The same with ids that providers take.
         names: Their names as the provider knows them.
     """
-    own: dict[str, Any] = {}
-    if calls.message is not None and calls.message.form == FORM:
-        given = calls.message.data
-        own = {key: value for key, value in given.items() if value is not None and key not in _OF_SDKS}
-    content = own["content"] if isinstance(own.get("content"), (list, tuple)) else calls.text
-    if "audio" in own:
-        content = own.get("content") or ""  # the text is the transcript, which the provider has
-    asked = list_items(own.pop("tool_calls", None))
-    entries = calls.with_calls(calls)
-    entries.message = OwnMessage(FORM, asked)
+    own: dict[str, Any] = own_message(calls, FORM) or {}
+    said = {key: value for key, value in own.items() if value is not None and key not in _OF_SDKS}
+    content = said.get("content")
+    if "audio" in said:
+        content = content or ""  # the text is the transcript, which the provider has
+    elif not isinstance(content, (list, tuple)):
+        content = calls.text
 
     def make(place: int, entry: Any) -> dict[str, Any]:
         return _make_entry(fitted[place], names[place], entry)
 
-    made = fit_message(entries, FORM, _identify, make)
-    return {**own, "role": "assistant", "content": content, **({"tool_calls": made} if made else {})}
+    made = fit_parts(list_items(said.pop("tool_calls", None)), calls, _identify, make)
+    said |= {"role": "assistant", "content": content}
+    if made:
+        said["tool_calls"] = made
+    return said
 
 
 def _identify(entry: object) -> tuple[object, object]:
@@ -84,10 +84,10 @@ def _identify(entry: object) -> tuple[object, object]:
 
 def _make_entry(call: Call, name: str, came: Any) -> dict[str, Any]:
     """One of ``tool_calls``, with all that came beside it, such as a signature in ``extra_content``."""
-    kept = {key: value for key, value in dict_or_empty(came).items() if key != "index" and value is not None}
+    kept = {key: value for key, value in dict_or_empty(came).items() if value is not None and key != "index"}
     if call.wire.get("type") == "custom":
         custom = {**dict_or_empty(kept.get("custom")), "name": name, "input": fit_text(call)}
         return {**kept, "id": call.id, "type": "custom", "custom": custom}
-    came_with = {key: value for key, value in dict_or_empty(kept.get("function")).items() if key != "parsed_arguments"}
-    function = {**came_with, "name": name, "arguments": fit_arguments_text(call)}
+    function = {**dict_or_empty(kept.get("function")), "name": name, "arguments": fit_arguments_text(call)}
+    function.pop("parsed_arguments", None)
     return {**kept, "id": call.id, "type": "function", "function": function}

@@ -26,7 +26,7 @@ from .common import (
 )
 from .openai_streams import read_arguments
 from .replies import Calls, OwnMessage, Reading, Unhandled, read_error
-from .sending_back import fit_arguments_text, fit_message, fit_text
+from .sending_back import fit_arguments_text, fit_parts, fit_text, own_message
 
 CALL_ITEMS = ("function_call", "custom_tool_call")
 FORM = "responses"
@@ -57,11 +57,11 @@ def make_items(calls: Calls, fitted: Calls, names: list[str]) -> list[dict[str, 
     def make(place: int, item: Any) -> dict[str, Any]:
         return _make_item(fitted[place], names[place], item)
 
-    items = fit_message(calls, FORM, _identify, make)
+    items = own_message(calls, FORM)
     if items is None:
         said = [{"role": "assistant", "content": calls.text}] if calls.text else []
         return [*said, *(make(place, {}) for place in range(len(fitted)))]
-    return [_without_parsed(item) for item in items]
+    return [_without_parsed(item) for item in fit_parts(items, calls, _identify, make)]
 
 
 def _identify(item: object) -> tuple[object, object] | None:

@@ -60,7 +60,7 @@ class Provider:
         """
         for each in (reply, *events):
             theirs = next((provider for provider in _ALL if provider.owns(each)), self)
-            if theirs is not self:
+            if theirs.owns is not self.owns:  # Mistral's format is read as OpenAI's
                 adapter = f"toolcall_pipeline.adapters.{theirs.name.lower()}"
                 raise SetupError(
                     f"calls() reads replies of {self.name}, and this is a reply of {theirs.name}: use {adapter}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import attrs
 
@@ -55,8 +55,7 @@ class Unhandled(str):
         return self
 
 
-@attrs.frozen
-class OwnMessage:
+class OwnMessage(NamedTuple):
     """The message of the model as the provider sent it, or as the pieces of a stream make it.
 
     Attributes:
@@ -159,10 +158,12 @@ class Reading:
 
     def _explain(self) -> ReplyError | None:
         """Why a reply that is no error of the backend is not the answer either; None: it is one."""
+        if self.calls and not (self.refusal or self.unhandled):
+            return None
         if self.refusal:
             words = "" if self.refusal.startswith(_REFUSED) else f": {self.refusal}"
             return ReplyError(f"{_REFUSED}{words}", "refusal")
-        if self.finish_reason == _WITHHELD and not self.calls:  # `Validate` refuses them, and says why
+        if self.finish_reason == _WITHHELD and not self.calls:  # `Validate` refuses calls, and says why
             return ReplyError("The provider withheld the reply, or a part of it", _WITHHELD)
         if self.finish_reason == "error":
             return ReplyError("The provider ended the reply with an error", "error")

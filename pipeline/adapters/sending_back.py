@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
@@ -19,6 +19,7 @@ from .replies import Calls
 
 # Anthropic's characters and OpenAI's length; LiteLLM puts a signature of Gemini behind the id, and wants it back there.
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}(?:__thought__[a-zA-Z0-9_=+/-]+)?")
+_FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
 _MAX_NAME = 64
 _KEY = "invalid_json"  # what the model wrote in place of an object stands under this name
 
@@ -59,45 +60,67 @@ def fit_names(calls: Calls, registry: ToolView | None, longest: int) -> list[str
     """The names of the calls that the provider takes; see `fit_calls`."""
     sent = {} if registry is None else registry.provider_names(longest)
     names = [text_or_empty(call.name) for call in calls]
-    return [re.sub(r"[^a-zA-Z0-9_-]", "_", sent.get(name, name))[:_MAX_NAME] or "unknown" for name in names]
+    return [_FORBIDDEN.sub("_", sent.get(name, name))[:_MAX_NAME] or "unknown" for name in names]
 
 
-def fit_message(
+def own_message(calls: Calls, form: str) -> Any:
+    """The model's own message as it came; None if it is not known in this wire format, see `OwnMessage`."""
+    return calls.message.data if calls.message is not None and calls.message.form == form else None
+
+
+def fit_parts(
+    came: Sequence[Any],
     calls: Calls,
-    form: str,
-    read_call: Callable[[Any], tuple[object, object] | None],
+    identify: Callable[[Any], tuple[object, object] | None],
     make: Callable[[int, Any], Any],
-) -> list[Any] | None:
+) -> list[Any]:
     """The parts of the model's own message, in their order, with its calls as the provider takes them.
 
     A call that was taken out of the list is left out, and one that was put into it stands at the end.
 
     Args:
+        came: The parts as they came.
         calls: The calls as `calls` of the adapter returned them: their ids are those that were sent.
-        form: The wire format of the message to make, see `OwnMessage`.
-        read_call: Returns the id and the arguments of a part that is a call; None: it is none.
+        identify: Returns the id and the arguments of a part that is a call; None: it is none.
         make: Makes the part of a call, given its place in the list, from the part that came; an empty one: none came.
-
-    Returns:
-        The parts; None if the model's message is not known in this form.
     """
-    if calls.message is None or calls.message.form != form:
-        return None
+    parts: list[Any] = []
+    place = 0
+    for part in came:
+        if (asked := identify(part)) is None:
+            parts.append(part)
+            continue
+        if place == len(calls) or not _is_same(calls[place], asked):
+            return _fit_changed(came, calls, identify, make)
+        parts.append(make(place, part))
+        place += 1
+    return parts + [make(rest, {}) for rest in range(place, len(calls))]
+
+
+def _is_same(call: Call, asked: tuple[object, object]) -> bool:
+    return call.id == asked[0] if asked[0] else call.id == "" and call.arguments == asked[1]
+
+
+def _fit_changed(
+    came: Sequence[Any],
+    calls: Calls,
+    identify: Callable[[Any], tuple[object, object] | None],
+    make: Callable[[int, Any], Any],
+) -> list[Any]:
+    """`fit_parts` for a list of other calls than came."""
     places: dict[object, deque[int]] = {}
     for place, call in enumerate(calls):
         places.setdefault(call.id if type(call.id) is str else object(), deque()).append(place)
     parts: list[Any] = []
     placed: set[int] = set()
-    for part in calls.message.data:
-        if (asked := read_call(part)) is None:
+    for part in came:
+        if (asked := identify(part)) is None:
             parts.append(part)
             continue
-        id_, arguments = text_or_empty(asked[0]), asked[1]
-        same = places.get(id_)
-        if same and (id_ or calls[same[0]].arguments == arguments):
-            place = same.popleft()
-            placed.add(place)
-            parts.append(make(place, part))
+        same = places.get(text_or_empty(asked[0]))
+        if same and (asked[0] or calls[same[0]].arguments == asked[1]):
+            placed.add(same[0])
+            parts.append(make(same.popleft(), part))
     return parts + [make(place, {}) for place in range(len(calls)) if place not in placed]
 
 

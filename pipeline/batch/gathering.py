@@ -14,7 +14,8 @@ import attrs
 from returns.result import Failure
 
 from .. import timing
-from ..call import Call, Outcome, ResolvedCall, set_caller, set_wording
+from ..call import Call, Outcome, ResolvedCall, make_uuid, set_caller, set_wording
+from ..call_state import TURN
 from ..errors import Crashed, NotExecuted
 from ..event_loops import PORTAL
 from ..foreign_values import or_default
@@ -93,6 +94,9 @@ async def gather(
     for call in asked:  # what runs may be a copy
         set_wording(call, getattr(pipeline, "wording", None))
     set_caller(asked, principal, deps, conversation)
+    if len(asked) > 1 and getattr(pipeline, "asks_people", False):  # else nothing asks whether two calls came together
+        turn = make_uuid()
+        asked = [call if call.reply else call.with_state(TURN, turn) for call in asked]
     twins = find_twins(asked)
     single = [call for index, call in enumerate(asked) if index not in twins] if twins else asked
     with _begin_turn(pipeline) if asked else nullcontext():
@@ -168,7 +172,7 @@ async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it
     check_number("gather", "each", each, infinite=True, optional=True, unit="seconds")
     todo = list(calls)
     outcomes: list[Outcome | None] = [None] * len(todo)
-    order = order_by_resource(todo, _find_tools(pipeline, todo))
+    order = order_by_resource(todo, _find_tools(pipeline, todo)) if len(todo) > 1 else None
     ready = deque(range(len(todo)) if order is None else order.list_ready(len(todo)))
     is_timed = timeout is not None or each is not None
     ends = None if timeout is None else timing.monotonic() + timeout

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import anyio
 from rich.console import Console
@@ -17,6 +18,7 @@ from ..middlewares import Ledger
 from ..privacy import neutralise
 from .terminal_text import CommandError
 
+T = TypeVar("T")
 _NO_SUCH = "no such call is undecided: it was decided, or still runs"
 
 
@@ -67,8 +69,8 @@ def resolve(path: Path, id_: str, *, landed: bool, value: str | None, by: str) -
     return 0 if done else 1
 
 
-def _run(path: Path, ask: Any) -> Any:
-    async def main() -> Any:
+def _run(path: Path, ask: Callable[[Ledger], Awaitable[T]]) -> T:
+    async def main() -> T:
         async with stores.SQLite(path) as store:
             return await ask(Ledger(store))
 

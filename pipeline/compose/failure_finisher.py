@@ -13,6 +13,8 @@ from ..call import Call, Outcome, ResolvedCall
 from ..errors import (
     ERROR_TYPES,
     Crashed,
+    Denied,
+    ExecutionFailed,
     InvalidParams,
     MalformedCall,
     OutcomeUnknown,
@@ -43,12 +45,14 @@ class FailureFinisher:
         answering: The stages inside of them that can answer for the call.
         registries: The registries of the pipeline's tools.
         resolve: The check that finds the tool, if it stands behind another stage. None: it stands at the front.
+        inner: All stages inside of the checks at the front.
     """
 
     leading: Sequence[Stage]
     answering: Sequence[Stage]
     registries: Sequence[ToolView]
     resolve: Any
+    inner: Sequence[Stage]
 
     def finish(
         self,
@@ -57,6 +61,7 @@ class FailureFinisher:
         outcome: Any,
         effect: OneEffect | None = None,
         params: Mapping[str, Any] | None = None,
+        decided_by: str = "",
     ) -> Outcome:
         """Finish a failed call.
 
@@ -68,12 +73,12 @@ class FailureFinisher:
             outcome: The answer of the stages; a bare Crashed: a stage raised.
             effect: The guard of the call's effect. None: no body began, or it is a read.
             params: The arguments as the tool took them. None: as ``reached`` has them.
+            decided_by: The name of the stage that decided. "": as the error shows.
         """
         error: Any = outcome.failure() if type(outcome) is _FAILURE else None
         lost = None if effect is None else effect.lost
         if type(error) in _PASSED_ON and lost is None and self._is_without_secrets(call, reached):
-            if is_logged(error):
-                _log(call, getattr(reached, "tool", None), error, None)
+            self._log(call, getattr(reached, "tool", None), error, None, decided_by)
             passed: Outcome = outcome
             return passed
         tool = reached.tool if isinstance(reached, ResolvedCall) else None if effect is None else effect.tool
@@ -85,7 +90,9 @@ class FailureFinisher:
         mask = self._make_mask(call, reached, tool, params) if may_have_secrets and _may_quote(error) else None
         if lost is not None and (bug is not None or getattr(error, "landed", "") == "no"):
             if bug is not None:
-                _log(call, tool, bug, mask)  # the bug of the stage, with its stack; the call is logged below
+                self._log(
+                    call, tool, bug, mask, decided_by
+                )  # the bug of the stage, with its stack; the call is logged below
             error = as_outcome_unknown(error, lost)
         elif lost is not None or tool is None or tool.effect != "read":
             if effect is None or not effect.undecided:  # no body may have landed, whatever a stage answered
@@ -95,7 +102,7 @@ class FailureFinisher:
             error = self._without_closed(error)
         if mask is not None:
             error = mask_error(error, mask)
-        _log(call, tool, error, mask)
+        self._log(call, tool, error, mask, decided_by)
         return cast("Outcome", outcome) if error is error_of(outcome) else Failure(error)
 
     def _find_bug(self, call: object, outcome: Any) -> Crashed | None:
@@ -131,23 +138,51 @@ class FailureFinisher:
         closed = any(name not in registry or name in registry.closed for registry in self.registries)
         return attrs.evolve(error, verify_with=None) if name is not None and closed else error
 
+    def _log(
+        self, call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask | None, decided_by: str
+    ) -> None:
+        if not is_logged(error):
+            return
+        try:
+            log_failure(call, tool, error, mask, decided_by or self._find_decider(error))
+        except Exception:  # noqa: BLE001  # a user's log filter failed, or a value in the call; the outcome is what counts
+            with suppress(Exception):
+                log_failure(_NO_CALL, tool, error, mask)
+
+    def _find_decider(self, error: ToolError) -> str:
+        """The stage that decided inside of the first checks, as far as the error shows it: no record was kept."""
+        names = [stage.name for stage in self.inner]
+        by_kind = {stage.placement.kind: stage.name for stage in self.inner}
+        if isinstance(error, Denied) and error.by in names:
+            return error.by
+        kind = _DECIDERS.get(error.reason if isinstance(error, Unavailable) else error.kind, "")
+        if kind and kind in by_kind:
+            return by_kind[kind]
+        if isinstance(getattr(error, "cause", None), BaseException) and not isinstance(error, Crashed):
+            return by_kind.get("classify", "")
+        return by_kind.get("execute", "") if isinstance(error, (Crashed, ExecutionFailed)) else ""
+
 
 def _may_quote(error: Any) -> bool:
     """Whether an error has a text or a cause that comes from the tool. A parser makes its texts without secrets."""
     return type(error) not in _WITHOUT_TEXT and not (type(error) is InvalidParams and error.schema is not None)
 
 
-def _log(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask | None) -> None:
-    if not is_logged(error):
-        return
-    try:
-        log_failure(call, tool, error, mask)
-    except Exception:  # noqa: BLE001  # a user's log filter failed, or a value in the call; the outcome is what counts
-        with suppress(Exception):
-            log_failure(_NO_CALL, tool, error, mask)
-
-
 _FAILURE: Any = Failure  # by this name a type checker does not narrow to one of unknown things
 _PASSED_ON = ERROR_TYPES - {TimedOut, Transient, OutcomeUnknown}  # these depend on where the effect landed
 _WITHOUT_TEXT = frozenset((UnknownTool, Unavailable, MalformedCall))  # errors without a text of a tool
 _NO_CALL = Call("")  # stands in the log for a value that is not a call, or has fields that cannot be logged
+# By the reason of an Unavailable, or by the kind of another error: the kind of the stage of ours that answers so.
+_DECIDERS = {
+    "unknown_tool": "resolve",
+    "malformed_call": "validate",
+    "validation": "validate",
+    "awaiting_approval": "approve",
+    "timeout": "timeout",
+    "disabled": "available",
+    "paused": "available",
+    "rate_limited": "rate_limit",
+    "breaker_open": "circuit_breaker",
+    "busy": "concurrency",
+    "quota": "quota",
+}

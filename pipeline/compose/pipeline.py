@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast, overload
 from returns.result import Failure
 
 from ..call import Call, Outcome, ResolvedCall, ValidCall, set_wording
-from ..errors import Crashed, SetupError, ToolError
+from ..errors import Crashed, ResourceNotFound, SetupError, ToolError
 from ..event_loops import PORTAL
 from ..introspection import bind_by_name
 from ..messages.wording import Wording
 from ..options import check_type
 from ..parameters import Given
+from ..privacy import approved
 from ..report import CallReport, LiveSink, notify
 from ..telemetry.logs import log_failure
 from ..tools.definition import Tool, refuse_as_name
@@ -79,6 +80,7 @@ class Pipeline(StageList):
         self._run: Callable[..., Coroutine[Any, Any, Outcome]] = (
             self._run_if_open if self._must_be_open else self._runner.run
         )
+        self.asks_people = any(stage.placement.kind == "approve" for stage in stages)
         self._run_unbound = self._run
         self._base: Pipeline | None = None  # of a bound pipeline
         self._origin: Pipeline | None = None  # of one that is worded anew
@@ -314,6 +316,31 @@ class Pipeline(StageList):
         if listener is not None:
             notify(listener.call_ends, report)
         return report
+
+    async def resume(self, approval_id: str, /) -> Outcome:
+        """Run the call that a person approved, once, through all stages; the same outcome for whoever asks again.
+
+        Args:
+            approval_id: The id of an `AwaitingApproval`, see `Approvals`.
+
+        Returns:
+            The outcome of the call. It is AwaitingApproval while nobody has decided, Denied if the call was rejected,
+            and ResourceNotFound if the id is unknown, it expired, or it is for another caller, version of the tool's
+            schema or version of the policy.
+
+        Raises:
+            SetupError: No stage of this pipeline asks for approval.
+        """
+        stage = next((each.obj for each in self.entries if each.placement.kind == "approve"), None)
+        if stage is None:
+            raise SetupError("resume: no stage of this pipeline asks for approval; add Approve(store, needs=…)")
+        call: Call | Failure[Any] = await stage.find_call(approval_id)
+        if isinstance(call, Failure):
+            return cast("Outcome", call)
+        principal, _, conversation = self._asker
+        if principal not in ("", call.principal) or conversation not in ("", call.conversation):
+            return Failure(ResourceNotFound(approved("There is no such approval.")))
+        return await self(call)
 
     def redact(self, call: Call, /) -> Call:
         """The call as it may be recorded: without what its tool declares to be secret, and as `Trace` redacts it."""

@@ -16,7 +16,7 @@ The checks at the front run in the frame of `Runner.run`; the chains are compile
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from logging import DEBUG
@@ -32,10 +32,20 @@ from ..caller import Origin
 from ..errors import Crashed
 from ..event_loops import is_stray_cancellation
 from ..guards import Guards, OneEffect, OpenTools
-from ..identity.once import Flight, FlightKey, has_scope, once_per_intent
+from ..identity.once import Flights, has_scope, once_per_intent
 from ..messages.wording import Wording
 from ..privacy import RedactionPolicy
-from ..report import CANCELLED, CallReport, LiveReport, LiveSink, Recorder, StreamedReport, begin_report, kind_of
+from ..report import (
+    CANCELLED,
+    CallReport,
+    LiveReport,
+    LiveSink,
+    Recorder,
+    StreamedReport,
+    begin_report,
+    find_decider,
+    kind_of,
+)
 from ..telemetry.listeners import is_enabled_for, observe_flow
 from ..tools.definition import Tool
 from ..tools.view import ToolView
@@ -81,18 +91,19 @@ class Runner:
         self._resolver_name = None if first is None else first.name
         self._resolver: _Check = _unchanged if first is None else first.run
         self._checks: tuple[_Check, ...] = tuple(stage.run for stage in checks)
+        self._check_names = tuple(stage.name for stage in checks)
         self._registries = registries
         self.redaction = RedactionPolicy(registries, getattr(observers[0].obj, "redact", None) if observers else None)
         gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
         self._gate = (OpenTools(gates),) if gates else ()
         self._guards_of_reads = Guards.of_reads(gates)
         self._origin = Origin(ref(self))
-        self._flights: dict[FlightKey, Flight] = {}
+        self._flights = Flights()
         self._has_ledger = any(stage.placement.kind == "ledger" for stage in stages)
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
         answering = [stage for stage in inner[leading:] if not stage.placement.announces_body] or inner[leading:]
         resolve_behind = self._find if first is None else None
-        self._finish = FailureFinisher(self._leading, answering, registries, resolve_behind).finish
+        self._finish = FailureFinisher(self._leading, answering, registries, resolve_behind, inner[leading:]).finish
         self._check_recorded = compile_recorded_checks(checks)
         self._recorded = compile_recorded(inner[leading:])
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
@@ -121,7 +132,8 @@ class Runner:
                 call = reached = call.asked_by(conversation=conversation)
             # The tool is found before the recorder is asked: the span of the call has its name from the start. Local
             # names: Python looks for `self._resolver(…)` as a method first, and finds the attribute last.
-            resolver, observe, tool = self._resolver, self._observe, None
+            resolver, observe, plain = self._resolver, self._observe, self._plain
+            tool: Any = None
             try:
                 verdict = resolver(call)
             except Exception as exc:  # noqa: BLE001  # caught here, so that the crash of this check is recorded, too
@@ -140,15 +152,16 @@ class Runner:
                     recorder = None  # the report ends it
                     return await self._run_recorded(report, verdict, request)
             if type(verdict) is _FAILURE:
-                return self._finish(call, reached, verdict)
+                return self._finish(call, reached, verdict, decided_by=self._leading[0].name)
             for check in self._checks:
                 reached = verdict
                 verdict = check(reached)
                 if type(verdict) is _FAILURE:
-                    return self._finish(call, reached, verdict)
+                    decider = self._check_names[self._checks.index(check)]
+                    return self._finish(call, reached, verdict, decided_by=decider)
                 if type(verdict) is _SUCCESS:
                     verdict = unwrap_call(verdict)
-            reached, inside = verdict, self._plain
+            reached = verdict
             if type(verdict) is not _VALID_CALL or verdict is call:
                 guards, effect = self._make_guards(call, verdict)
                 reached = verdict.under(None, guards)
@@ -156,12 +169,12 @@ class Runner:
                 verdict.guards = self._guards_of_reads  # a check made it for this call, so nothing else holds it
             else:
                 verdict.guards, effect = self._make_guards(call, verdict)
-            if effect is not None:
-                inside = self._remember(call, effect, inside)
-            if call.timeout is None:
-                outcome = await inside(reached)
+            if effect is not None and self._remembers(call):
+                outcome = await self._run_once(reached, effect, plain)
+            elif call.timeout is None:
+                outcome = await plain(reached)
             else:
-                outcome = await run_within(call.timeout, reached, inside)
+                outcome = await run_within(call.timeout, reached, plain)
         except BaseException as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
             outcome = _read_raise(exc, self._leading, verdict)
         finally:
@@ -187,17 +200,18 @@ class Runner:
                 checked = self._check_recorded(reached)
                 if not isinstance(checked, _CALL):
                     outcome = checked
+                elif effect is not None and self._remembers(call):
+                    outcome = await self._run_once(checked, effect, self._recorded)
+                elif call.timeout is None:
+                    outcome = await self._recorded(checked)
                 else:
-                    inside = self._recorded if effect is None else self._remember(call, effect, self._recorded)
-                    if call.timeout is None:
-                        outcome = await inside(checked)
-                    else:
-                        outcome = await run_within(call.timeout, checked, inside)
+                    outcome = await run_within(call.timeout, checked, self._recorded)
         except BaseException as exc:  # noqa: BLE001  # as in run; the checks but the first are in the chain here
             outcome = _read_raise(exc, self._leading[:1], verdict)
         finally:  # a cancelled call is recorded too, though it has no outcome
             if outcome is not _CANCELLED and type(outcome) is not _SUCCESS:  # in the span, for the log's trace ids
-                outcome = self._finish(call, reached, outcome, effect, report.params)
+                decider = find_decider(report.rows, kind_of(outcome) if type(outcome) is _FAILURE else _INTERNAL)
+                outcome = self._finish(call, reached, outcome, effect, report.params, decider)
             _end_report(report, outcome)
         if request is not None:
             request.report = report.copy()
@@ -215,13 +229,17 @@ class Runner:
         effects = () if effect is None else (effect,)
         return Guards.of(*origin, *self._gate, *effects, outer=call.guards), effect
 
-    def _remember(self, call: Call, effect: OneEffect, inside: Handler[Any]) -> Handler[Any]:
-        """The inside for a call whose intent is remembered: one of a conversation, of a turn, or of a known reply."""
+    def _remembers(self, call: Call) -> bool:
+        """Whether the intent of a call is remembered: it is of a conversation, of a turn, or of a known reply."""
         if self._has_ledger:  # which knows all of this, and what other processes did
-            return inside
-        if not call.conversation and not call.reply and (call.guards is None or not has_scope(call.guards)):
-            return inside
-        return partial(once_per_intent, effect=effect, inside=inside, flights=self._flights)
+            return False
+        return bool(call.conversation or call.reply or (call.guards is not None and has_scope(call.guards)))
+
+    def _run_once(self, call: Any, effect: OneEffect, inside: Handler[Any]) -> Awaitable[Outcome]:
+        if call.timeout is None:
+            return once_per_intent(call, effect, inside, self._flights)
+        remembered = partial(once_per_intent, effect=effect, inside=inside, flights=self._flights)
+        return run_within(call.timeout, call, remembered)
 
     def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
         """As `Pipeline.resolve`."""
@@ -279,4 +297,5 @@ _FAILURE: Any = Failure
 _SUCCESS: Any = Success
 _CALL: Any = Call
 _VALID_CALL: Any = ValidCall
+_INTERNAL = Crashed.kind  # of an answer that is no outcome
 _CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it

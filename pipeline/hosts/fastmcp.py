@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
+from opentelemetry import trace
 from pydantic import ValidationError as PydanticError
 
 from ..call import Call, ValidCall, is_failure
@@ -19,6 +20,7 @@ from ..messages.values import to_data
 from ..tools import Effect, ToolView
 from .framework import list_offered, refuse_arguments, requires
 from .framework_reading import ValidatorReader, find_arguments_validator
+from .framework_spans import mark_failed
 from .host import ControlFlow, Host, HostTool
 
 with requires("fastmcp"):
@@ -84,11 +86,13 @@ class ToolcallMiddleware(Middleware):
             return again
 
         told: list[ToolResult] = []
+        around = trace.get_current_span()
 
         async def body(valid: ValidCall) -> object:
             message = sent.model_copy(update={"arguments": dict(valid.params)})
             try:
-                answer = await call_next(context.copy(message=message))
+                with trace.use_span(around):  # FastMCP writes what it ran on the span of the request, if it is current
+                    answer = await call_next(context.copy(message=message))
             except FOREIGN as exc:
                 return read_error(self.host, valid, exc)
             if getattr(answer, "is_error", False):  # the tool's own result, which the client gets as it is
@@ -96,11 +100,12 @@ class ToolcallMiddleware(Middleware):
                 return self.host.refuse_authored("\n".join(getattr(block, "text", "") for block in answer.content))
             return answer
 
-        outcome = await self.host.run(pipeline, call, body, context)
+        outcome = await self.host.run(pipeline, call, body, context, counts_inside=around.is_recording())
         if is_failure(outcome):
             if told:
                 return told[-1]
             kind = outcome.failure().kind
+            mark_failed(around, kind)
             return ToolResult(content=render(outcome, call=call), is_error=True, meta={"toolcall/kind": kind})
         answered: Any = outcome.unwrap()
         result: ToolResult = answered

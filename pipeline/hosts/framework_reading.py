@@ -123,7 +123,8 @@ class ModelReader:
     def __call__(self, arguments: Any) -> object:
         """Return the values of the fields; extra names are left out."""
         read: Any = self.model.model_validate(load(arguments))
-        return vars(read)
+        fields: dict[str, object] = vars(read)
+        return fields
 
 
 @attrs.frozen

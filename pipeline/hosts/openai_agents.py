@@ -154,7 +154,7 @@ def find_function_schema(invoke: Any, depth: int = 4) -> FuncSchema | None:
 
 
 def require_no_defaults(schema: Any) -> Any:
-    """Return a JSON Schema that requires no property with a default: a strict one requires every property."""
+    """Return a JSON Schema that requires no property with a default or null: a strict one requires every property."""
     if isinstance(schema, list):
         return [require_no_defaults(each) for each in schema]
     if not isinstance(schema, dict):
@@ -162,8 +162,15 @@ def require_no_defaults(schema: Any) -> Any:
     made = {key: require_no_defaults(each) for key, each in schema.items()}
     required, properties = made.get("required"), made.get("properties")
     if isinstance(required, list) and isinstance(properties, dict):
-        made["required"] = [name for name in required if "default" not in (properties.get(name) or {})]
+        made["required"] = [name for name in required if not _may_be_left_out(properties.get(name))]
     return made
+
+
+def _may_be_left_out(schema: Any) -> bool:
+    if not isinstance(schema, dict):
+        return False
+    forms = [schema.get("type"), *(each.get("type") for each in schema.get("anyOf") or () if isinstance(each, dict))]
+    return "default" in schema or any(each == "null" or (isinstance(each, list) and "null" in each) for each in forms)
 
 
 def judge_repaired(tool: Any, pipeline: Pipeline) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """Identity: which delivery a call is, which intent it has, and which intents of a conversation are undecided."""
 
-from .calls import delivery_of, intent_of, params_digest, written_digest
+from .calls import DELIVERY, delivery_of, intent_of, params_digest, written_digest
 from .digests import NotPlainError, canonical, digest, join_digest
 from .once import InScope, once_per_intent
 from .undecided import CONVERSATIONS, Conversation, Conversations, Lost
 
 __all__ = [
     "CONVERSATIONS",
+    "DELIVERY",
     "Conversation",
     "Conversations",
     "InScope",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from ..call_state import StateKey
 from ..parameters import read_arguments
 from .digests import NotPlainError, canonical, digest, join_digest
 
@@ -18,11 +19,16 @@ if TYPE_CHECKING:
     from ..tools.definition import Tool
 
 
+DELIVERY: StateKey[str] = StateKey("toolcall-pipeline.delivery")  # the name of an approval
+
+
 def delivery_of(call: ResolvedCall, secret: bytes = b"") -> str:
     """The digest of the delivery that a call is; "": it has no id, so it is its own.
 
     An id that comes again with other arguments is another delivery: some providers number the calls of each reply anew.
     """
+    if named := call.get_state(DELIVERY, ""):  # it runs once, whoever brings it, and however it is written
+        return join_digest(call.principal, call.conversation, "approval", named, call.tool.name, secret=secret)
     if not call.id:
         return ""
     who = call.principal, call.conversation

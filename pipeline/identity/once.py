@@ -14,6 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import attrs
+from anyio import lowlevel
 from returns.result import Failure, Success
 
 from ..call import Call, Outcome, ResolvedCall, ValidCall
@@ -80,6 +81,34 @@ class Flight:
             wake()
 
 
+@attrs.define(eq=False)
+class Flights:
+    """The deliveries that run in one pipeline.
+
+    Attributes:
+        running: The calls.
+        waiting: Those that another call waits for. It is looked at after the end of a call only where it is not empty.
+    """
+
+    running: dict[FlightKey, Call] = attrs.field(factory=dict[FlightKey, Call])
+    waiting: dict[FlightKey, Flight] = attrs.field(factory=dict[FlightKey, Flight])
+
+    def board(self, key: FlightKey, call: Call) -> Flight | None:
+        """The flight of a call that runs, to wait for. None: it has ended meanwhile."""
+        flight = self.waiting.setdefault(key, Flight(call))
+        if flight.call is call and self.running.get(key) is call:
+            return flight  # its end is after this, and sees the flight
+        self.land(key, call, None)
+        return None
+
+    def land(self, key: FlightKey, call: Call, outcome: Outcome | None) -> None:
+        """A call has ended; None: it was cancelled, or a stage raised."""
+        flight = self.waiting.get(key)
+        if flight is not None and flight.call is call:  # not of one that has the key by now
+            self.waiting.pop(key, None)
+            flight.end(outcome)
+
+
 class _Locks:
     def __init__(self) -> None:
         self._restart_in_child()
@@ -92,10 +121,8 @@ class _Locks:
 _LOCKS = _Locks()
 
 
-async def once_per_intent(
-    call: ValidCall, effect: OneEffect, inside: Inside, flights: dict[FlightKey, Flight]
-) -> Outcome:
-    """Run a call of a tool that changes something.
+async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, flights: Flights) -> Outcome:
+    """Run a call of a tool that changes something, of a conversation, of a turn, or of a known reply.
 
     Args:
         call: The call, with its params if the checks at the front found them.
@@ -103,14 +130,43 @@ async def once_per_intent(
         inside: The stages.
         flights: The deliveries that run in the pipeline.
     """
-    if not call.id or not (call.conversation or call.reply):
-        return await _run(call, effect, inside)
-    # A tuple, and the arguments only where one is found: a digest would cost more than all else here.
-    key = call.principal, call.conversation, call.reply, call.id, effect.tool
-    mine = Flight(call)
-    while (flight := flights.setdefault(key, mine)) is not mine:
-        if not _are_equal(flight.call, call):
-            return await _run(call, effect, inside)
+    scope = None if call.conversation else _find_scope(call)
+    effect.ask = _refuse if scope is None else partial(_refuse_in, scope)
+    key: FlightKey | None = None
+    if call.id and (call.conversation or call.reply):
+        # A tuple, and the arguments only where one is found: a digest would cost more than all else here.
+        key = call.principal, call.conversation, call.reply, call.id, effect.tool
+        if flights.running.setdefault(key, call) is not call:
+            return await _join(call, effect, inside, flights, key)
+    outcome: Outcome | None = None
+    try:
+        if scope is not None or CONVERSATIONS.held:
+            outcome = await _run(call, effect, inside, scope)
+        else:  # as that does, where nothing is undecided: in no frame of its own
+            try:
+                outcome = await inside(call)
+            except BaseException as exc:
+                _remember_raise(call, effect, scope, exc)
+                raise
+            if type(outcome) is not Success or CONVERSATIONS.held:
+                outcome = _learn(call, effect, scope, outcome)
+        return outcome
+    finally:
+        if key is not None:
+            del flights.running[key]
+            if flights.waiting:
+                flights.land(key, call, outcome)
+
+
+async def _join(call: ValidCall, effect: OneEffect, inside: Inside, flights: Flights, key: FlightKey) -> Outcome:
+    """Wait for a twin, and run only if it is none, or ended without an answer."""
+    while (first := flights.running.setdefault(key, call)) is not call:
+        if not _are_equal(first, call):
+            return await _run(call, effect, inside, None)
+        flight = flights.board(key, first)
+        if flight is None:
+            await lowlevel.checkpoint()  # it ends just now, in another thread
+            continue
         await flight.wait()
         if flight.outcome is not None:
             if call.report is not None:
@@ -118,16 +174,14 @@ async def once_per_intent(
             return flight.outcome
     outcome: Outcome | None = None
     try:
-        outcome = await _run(call, effect, inside)
+        outcome = await _run(call, effect, inside, None)
         return outcome
     finally:
-        del flights[key]
-        mine.end(outcome)
+        del flights.running[key]
+        flights.land(key, call, outcome)
 
 
-async def _run(call: ValidCall, effect: OneEffect, inside: Inside) -> Outcome:
-    scope = _find_scope(call)
-    effect.ask = _refuse if scope is None else partial(_refuse_in, scope)
+async def _run(call: ValidCall, effect: OneEffect, inside: Inside, scope: Conversation | None) -> Outcome:
     known = CONVERSATIONS.find(call) if scope is None else scope
     lost: Lost | None = None
     if known is not None and known.lost and isinstance(cast("object", call), ResolvedCall):
@@ -138,21 +192,35 @@ async def _run(call: ValidCall, effect: OneEffect, inside: Inside) -> Outcome:
             call = call.with_idempotency_key(lost.key)
     try:
         outcome = await inside(call)
-    except BaseException as exc:  # cancelled, or a bug in a stage
-        if effect.undecided and not hasattr(exc, "landed"):  # as in `read_end`: it says itself what became of it
-            _remember(call, effect, scope, liftable=False)
+    except BaseException as exc:
+        _remember_raise(call, effect, scope, exc)
         raise
-    if type(outcome) is not Success and effect.undecided:
-        error: Any = cast("Any", outcome).failure() if type(outcome) is Failure else None
-        liftable = read_end(effect, error)
-        if liftable is not None:
-            _remember(call, effect, scope, liftable=liftable)
-            return _tell_part(error, effect.tool) or outcome if liftable else outcome
-    if lost is not None and known is not None and effect.undecided:
+    told = _learn(call, effect, scope, outcome)
+    is_lost = type(told) is Failure and read_end(effect, told.failure()) is not None
+    if lost is not None and known is not None and effect.undecided and not is_lost:
         known.decide(lost)  # a later answer to the same key
+    return told
+
+
+def _learn(call: ValidCall, effect: OneEffect, scope: Conversation | None, outcome: Outcome) -> Outcome:
+    """Remember what an outcome leaves undecided; returns it, with the advice to check first where that helps."""
     if type(outcome) is Success:
         _lift(call, effect, scope)
-    return outcome
+        return outcome
+    if not effect.undecided:
+        return outcome
+    error: Any = cast("Any", outcome).failure() if type(outcome) is Failure else None
+    liftable = read_end(effect, error)
+    if liftable is None:
+        return outcome
+    _remember(call, effect, scope, liftable=liftable)
+    return _tell_part(error, effect.tool) or outcome if liftable else outcome
+
+
+def _remember_raise(call: ValidCall, effect: OneEffect, scope: Conversation | None, exc: BaseException) -> None:
+    """Remember a call that was cancelled, or in which a stage has a bug."""
+    if effect.undecided and not hasattr(exc, "landed"):  # as in `read_end`: it says itself what became of it
+        _remember(call, effect, scope, liftable=False)
 
 
 def _lift(call: ValidCall, effect: OneEffect, scope: Conversation | None) -> None:
@@ -226,11 +294,8 @@ def has_scope(guards: Guards) -> bool:
 
 
 def _find_scope(call: Call) -> Conversation | None:
-    if call.guards is not None:
-        for guard in call.guards.each:
-            if isinstance(guard, InScope):
-                return None if call.conversation else guard.scope
-    return None
+    guards = () if call.guards is None else call.guards.each
+    return next((guard.scope for guard in guards if isinstance(guard, InScope)), None)
 
 
 def _refuse(call: Any) -> Outcome | None:

@@ -128,35 +128,35 @@ class Conversations:
         self._max_bytes = max_bytes
         self._sizes: dict[tuple[str, str], int] = {}  # of each, when it lost a call last
         self._bytes = 0  # the sum of these
-        self._held: OrderedDict[tuple[str, str], Conversation] = OrderedDict()  # the one that lost a call last, last
+        self.held: OrderedDict[tuple[str, str], Conversation] = OrderedDict()  # the one that lost a call last, last
         self._restart_in_child()
         register_after_fork(self._restart_in_child)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self.held)
 
     def find(self, call: ResolvedCall) -> Conversation | None:
         """The conversation of a call, if something in it is undecided."""
-        found = self._held.get((call.principal, call.conversation)) if self._held else None
+        found = self.held.get((call.principal, call.conversation)) if self.held else None
         return found if found is not None and found.lost else None
 
     def add(self, call: ResolvedCall, lost: Lost) -> None:
         """Remember a lost call."""
         name = call.principal, call.conversation
         with self._lock:
-            held = self._held.setdefault(name, Conversation())
+            held = self.held.setdefault(name, Conversation())
             oldest = timing.monotonic() - _FORGET_AFTER
             held.add(lost)
             held.drop(before=oldest, above=self._max_bytes)
-            self._held.move_to_end(name)
+            self.held.move_to_end(name)
             self._bytes -= self._sizes.get(name, 0)
             self._sizes[name] = held.size + len(name[0]) + len(name[1])
             self._bytes += self._sizes[name]
-            while len(self._held) > 1:
-                first, each = next(iter(self._held.items()))
+            while len(self.held) > 1:
+                first, each = next(iter(self.held.items()))
                 if each.lost and each.lost[-1].at > oldest and self._bytes <= self._max_bytes:
                     break
-                del self._held[first]
+                del self.held[first]
                 self._bytes -= self._sizes.pop(first)
 
     def _restart_in_child(self) -> None:

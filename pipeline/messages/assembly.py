@@ -20,6 +20,7 @@ from .default import (
     default_text,
     describe_missing,
     describe_problem,
+    is_whole_text,
     split_missing,
 )
 from .fields import fields_of, question_in, template_key
@@ -29,6 +30,8 @@ from .style import FULL, Profile, Verbosity, get_profile, get_verbosity
 from .templates import Templates, Texts, compile_templates
 from .text import as_sentence, join_blocks, replace_surrogates, shorten, strip_prefix, to_one_line, truncate
 from .values import as_json, as_text, elide_middle
+
+_INVALID_VALUE = "Invalid parameter value"
 
 
 class _Style(NamedTuple):
@@ -162,7 +165,10 @@ def _fill_in(error: InvalidParams, problem: Problem, style: _Style) -> str:
     verbosity, profile = style.verbosity, style.profile
     key, fields = template_key(error, problem, style.tool), fields_of(error, problem, verbosity, style.tool)
     text = None if style.templates is None else style.templates.build_text(key, fields)
-    text = text or profile.compiled.build_text(key, fields)
+    if not text:
+        text = profile.compiled.build_text(key, fields)
+        if text and _INVALID_VALUE in text and is_whole_text(problem):  # it would say twice what is wrong
+            return ""
     if not text:
         return ""
     if not verbosity.hints:

@@ -52,7 +52,11 @@ def close(error: ToolError, verbosity: Verbosity) -> Closing:
     if error.schema is None or kept is None:  # not of a tool of this library
         return _close(error, verbosity, missing)
     declared: Mapping[str, Any] = error.schema.get("properties", {})
-    key = (verbosity, missing, tuple(name for name in _read(error.sent) if name in declared))
+    key = (
+        verbosity,
+        missing,
+        tuple(name for name in _read(error.sent if error.read is None else error.read) if name in declared),
+    )
     closing = kept.get(key)
     if closing is None:
         closing = _close(error, verbosity, missing)
@@ -82,7 +86,9 @@ def build_form(error: ToolError, verbosity: Verbosity) -> str:
 
 def _write_form(error: InvalidParams, verbosity: Verbosity, *, describes: bool) -> str:
     blamed = tuple(problem.path for problem in error.problems)
-    return _write(error.schema, _read(error.sent), blamed, verbosity, describes=describes)
+    return _write(
+        error.schema, _read(error.sent if error.read is None else error.read), blamed, verbosity, describes=describes
+    )
 
 
 @or_default("")

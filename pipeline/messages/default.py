@@ -78,6 +78,7 @@ _OF_PARSERS = {  # the beginnings of what parsers say of text that is not JSON, 
     "invalid number": "a number is not written as in JSON",
 }
 _RULES_OF_FORM = frozenset(("type", "enum", "const", "format", "anyOf"))  # a value of the wrong type violates these too
+_WHOLE = ("Missing required parameter", "Invalid parameter value", "Unknown parameter")  # how our own texts begin
 _MAX_LINE = 10**9  # a larger number helps no reader
 
 
@@ -222,8 +223,13 @@ def state_problem(problem: Problem, verbosity: Verbosity) -> str:
     where = f"Error: Invalid parameter value for {path}" if path else "Error: Invalid parameters"
     expected = to_one_line(problem.expected, verbosity.max_expected)
     if problem.rule == "validator":  # a sentence of the tool's author
-        return f"{where}: {expected}"
+        return f"Error: {strip_prefix(expected)}" if is_whole_text(problem) else f"{where}: {expected}"
     return f"{where}: must be {expected}{_describe_got(problem)}"
+
+
+def is_whole_text(problem: Problem) -> bool:
+    """Whether an author's sentence is all that a text says, as in "Missing required parameter: path"."""
+    return problem.rule == "validator" and strip_prefix(str(problem.expected)).startswith(_WHOLE)
 
 
 def explain_fix(problem: Problem, verbosity: Verbosity) -> str:
@@ -283,6 +289,8 @@ def _describe_got(problem: Problem) -> str:
         return ""
     if got in ("an array", "an object") and rule not in _RULES_OF_FORM:
         return ""
+    if got == "empty":
+        return ", and is empty"
     return f", not {got}" if got else ""
 
 

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any, cast
 
 NOTHING = "(no output)"  # most providers refuse an empty tool result
+_SMALL = 10**15
 _LEFT_OUT = "\n… ({:,} characters left out) …\n"
 SCALARS = frozenset((str, int, bool, float, type(None)))
 _DATA = SCALARS | {list, dict}
@@ -30,6 +31,8 @@ def as_text(value: object) -> str:
 
 def write_data(value: object) -> str:
     """`as_text` for a value that has no parts."""
+    if type(value) is int and -_SMALL < value < _SMALL:  # `json` takes three times as long to say the same
+        return str(value)
     if type(value) is str:
         return value or NOTHING
     if value is None:

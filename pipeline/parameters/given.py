@@ -23,6 +23,7 @@ _LISTS: Final = (abc.Iterable, abc.Collection, abc.Container, abc.Reversible, ab
 _LIST: Any = list  # type checkers do not accept a variable as a type
 _INSTANCE_OF: Any = InstanceOf
 _TEXTS: Final = (str, bytes, bytearray)
+_NAMES: Final = frozenset((str,))
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 
 
@@ -41,7 +42,7 @@ def is_json(value: object, arrays: tuple[type, ...] = (list,)) -> bool:
             continue
         seen.add(id(part))
         if kind is dict:
-            if not all(type(key) is str for key in part):
+            if not _NAMES.issuperset(map(type, part)):
                 return False
             parts += part.values()
         elif kind in arrays:

@@ -151,6 +151,13 @@ class Limits:
             first = attrs.evolve(first, expected=words)
         return InvalidParams((first, *rest[:most]), error.repairs, sent=error.sent, schema=error.schema)
 
+    def holds_opened(self, text: str) -> bool:
+        """Whether a quick look shows that arguments as text keep the limits, also once the texts in them are opened."""
+        size, depth, keys = self.most
+        if "\\u" in text or "\\x" in text:  # a bracket may be written as an escape
+            return False
+        return len(text) <= min(size // _UTF8, 2 * keys) and text.count("{") + text.count("[") <= depth
+
     def _check_text(self, text: str) -> MalformedCall | InvalidParams | None:
         size = len(text)
         if self.bytes is not None and size * _UTF8 > self.bytes:

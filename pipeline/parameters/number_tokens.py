@@ -18,9 +18,10 @@ _NEGATIVE_ZERO = re.compile(r"-0(?![.\deE])")
 class Written:
     """The spelling of numbers in one call's arguments where the parsed number has lost it: 3.10, 1e5, -0."""
 
-    __slots__ = ("_tokens", "negative_zero")
+    __slots__ = ("_decoders", "_tokens", "negative_zero")
 
     def __init__(self) -> None:
+        self._decoders: dict[bool, json.JSONDecoder] = {}  # by strictness: to make one takes as long as to read a value
         self._tokens: dict[int, tuple[float, str]] = {}  # by id; the value keeps the float alive, so ids stay unique
         self.negative_zero = False  # whether a 0 may have been written as -0
 
@@ -41,17 +42,25 @@ class Written:
             RecursionError: It is nested too deeply.
         """
         self.negative_zero = self.negative_zero or _NEGATIVE_ZERO.search(text) is not None
+        decoder = self._decoders.get(strict)
+        if decoder is None:
+            decoder = self._decoders[strict] = _make_decoder(self._tokens, strict=strict)
+        return decoder.decode(text)
 
-        def read_float(token: str) -> float:
-            if not is_exact(token):
-                raise ValueError(token)
-            value = float(token)
-            self._tokens[id(value)] = (value, token)
-            return value
 
-        return json.loads(
-            text, parse_float=read_float, parse_constant=refuse_constant, object_pairs_hook=build_object, strict=strict
-        )
+def _make_decoder(tokens: dict[int, tuple[float, str]], *, strict: bool) -> json.JSONDecoder:
+    """Make a decoder that notes how each float was written."""
+
+    def read_float(token: str) -> float:
+        if not is_exact(token):
+            raise ValueError(token)
+        value = float(token)
+        tokens[id(value)] = (value, token)
+        return value
+
+    return json.JSONDecoder(
+        parse_float=read_float, parse_constant=refuse_constant, object_pairs_hook=build_object, strict=strict
+    )
 
 
 def is_exact(token: str) -> bool:

@@ -124,8 +124,8 @@ def describe_value(value: object) -> str:
 
 
 def describe_size(value: object) -> str:
-    """Describe the length of a value, for a limit on it."""
-    return str(len(value)) if isinstance(value, Sized) else describe_value(value)
+    """Describe the length of a value, for a limit on it: a number, or "empty"."""
+    return str(len(value) or "empty") if isinstance(value, Sized) else describe_value(value)
 
 
 def describe_limit(keyword: str, bound: Any) -> PublicText:

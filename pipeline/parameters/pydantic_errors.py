@@ -6,7 +6,7 @@ Pydantic reports its own type names, and one error for each branch of a union un
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, LiteralString, TypeAlias, cast, get_args
 
 import attrs
@@ -180,7 +180,7 @@ class PydanticErrors:
         if exc.error_count() == 1:
             for name, value in arguments.items():
                 if (known := self._wrong_types.get((name, class_of(value)))) is not None:
-                    return InvalidParams(known, sent=sent, schema=self.schema)
+                    return InvalidParams(known, sent=sent, schema=self.schema, read=arguments)
         return self._list_all(exc, arguments, sent)
 
     def _list_missing(self, exc: ValidationError, arguments: Any, sent: Any) -> InvalidParams | MalformedCall:
@@ -189,7 +189,7 @@ class PydanticErrors:
         if len(missing) != exc.error_count() or not self._declared.issuperset(arguments):
             return self._list_all(exc, arguments, sent)
         if (known := self._incomplete.get(missing)) is not None:  # one error for each name: it is complete
-            return InvalidParams(known, sent=sent, schema=self.schema)
+            return InvalidParams(known, sent=sent, schema=self.schema, read=arguments)
         error = self._list_all(exc, arguments, sent)
         problems = error.problems if type(error) is InvalidParams else ()
         if len(self._incomplete) < _MAX_CACHED and all(problem.rule == "required" for problem in problems):
@@ -226,7 +226,7 @@ class PydanticErrors:
             in_union = in_union or bool(branches)
         problems = _merge_unions(found, arguments) if in_union else [problem for problem, _ in found]
         unique = tuple(dict.fromkeys(problems) if len(problems) > 1 else problems)
-        return InvalidParams(limit_found(unique), sent=sent, schema=self.schema)
+        return InvalidParams(limit_found(unique), sent=sent, schema=self.schema, read=arguments)
 
     def _summarise(self, exc: ValidationError, arguments: Any, sent: object) -> InvalidParams:
         """Report the number of errors and the wrong parameters; to list every error takes 10 µs each."""
@@ -274,9 +274,7 @@ class PydanticErrors:
             return Problem(path, "validator", _read_author_text(each), describe_value(value))
         rule = KEYWORDS.get(kind)
         if rule in LIMITS:
-            bound = facts[BOUNDS[rule]] if rule in BOUNDS else next(iter(facts.values()))
-            got = describe_size(value) if "Length" in rule or "Items" in rule else describe_value(value)
-            return Problem(path, rule, describe_limit(rule, bound), str(facts.get("actual_length", got)))
+            return _make_limit(path, rule, facts, value)
         if rule is None:
             rule = "format" if isinstance(value, str) else "type"
         return Problem(path, rule, self._describe_rule(each, parts), describe_value(value))
@@ -358,3 +356,12 @@ def _read_author_text(each: ErrorDetails) -> PublicText:
         return approved(str(exc.args[0]))
     text = each["msg"].partition(", ")[2] if each["type"] in _LABELLED else each["msg"]
     return approved(text.strip() or FAILED_CHECK)
+
+
+def _make_limit(path: str, rule: str, facts: Mapping[str, Any], value: object) -> Problem:
+    """Make the problem of a broken limit. Pydantic has one type of error for the items of an array and of an object."""
+    bound = facts[BOUNDS[rule]] if rule in BOUNDS else next(iter(facts.values()))
+    if rule in BOUNDS and isinstance(value, Mapping):
+        rule = rule.replace("Items", "Properties")
+    got = describe_value(value) if rule.endswith("imum") else describe_size(cast("object", value))
+    return Problem(path, rule, describe_limit(rule, bound), str(facts.get("actual_length") or got))

@@ -18,6 +18,7 @@ from .limits import Limits
 from .number_tokens import NUMBER, Written, refuse_constant
 from .schema import JsonObject, is_object
 
+_decode = json.JSONDecoder(parse_constant=refuse_constant).decode  # `json.loads` makes a decoder for each text
 _BOUNDS = Limits()  # for text that is read a second time, for a repair or for advice
 _MAX_LITERAL = 10_000  # characters of text in Python's spelling
 _TOKEN = re.compile(
@@ -56,7 +57,7 @@ def read_literal(text: str, written: Written | None = None) -> Any:
 
 
 def _read_json(text: str, written: Written | None) -> Any:
-    return json.loads(text, parse_constant=refuse_constant) if written is None else written.read(text)
+    return _decode(text) if written is None else written.read(text)
 
 
 def read_arguments(arguments: object) -> JsonObject | None:

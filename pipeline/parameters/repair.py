@@ -38,7 +38,7 @@ _Fix: TypeAlias = tuple[Parts, str, Any]  # the path, the rule, and the new valu
 class _Draft:
     """Arguments while they are repaired. A container is copied before a write, so the caller's stay unchanged."""
 
-    __slots__ = ("_copies", "arguments", "left_out", "opened", "repairs", "sent")
+    __slots__ = ("_copies", "arguments", "fits", "left_out", "opened", "repairs", "sent")
 
     def __init__(self, arguments: JsonObject, written: Written, repairs: tuple[Repair, ...] = ()) -> None:
         self.arguments = arguments
@@ -46,6 +46,7 @@ class _Draft:
         self.sent = Sent(written)
         self.left_out: set[str] = set()  # paths left out on purpose: no other name was meant for them
         self.opened = False  # whether JSON text was replaced by its value
+        self.fits = False  # whether the limits are certainly kept, whatever text is opened
         self._copies: dict[int, Any] = {}  # our copies by id; they stay alive here, so ids stay unique
 
     def replace(self, rule: Rule, arguments: JsonObject, before: object) -> None:
@@ -133,6 +134,7 @@ def repair_arguments(
         if sent is None:
             return None
         draft = _Draft(sent, written)
+        draft.fits = type(arguments) is str and limits is not None and limits.holds_opened(arguments)
         found = sent if error is None else error
     found = _fix(draft, found, parameters, rules, limits, tool_names)
     if is_object(found):
@@ -228,7 +230,12 @@ def _restructure(draft: _Draft, parameters: Parameters, rules: frozenset[Rule], 
 
 def _parse(draft: _Draft, parameters: Parameters, limits: Limits | None) -> _Found:
     """Parse a draft; first check its size again if JSON text was opened in it."""
-    if draft.opened and limits is not None and (too_large := limits.check_value(draft.arguments)) is not None:
+    if (
+        draft.opened
+        and not draft.fits
+        and limits is not None
+        and (too_large := limits.check_value(draft.arguments)) is not None
+    ):
         return too_large
     return parameters.parse(draft.arguments)
 

@@ -172,7 +172,7 @@ class Parameters:
             longest: Characters, ≥ 0: a longer wrong text is not examined, and the result is False. Negative: always
                 False.
         """
-        sent: Any = arguments if type(arguments) is _DICT else read_arguments(arguments)
+        sent: Any = arguments if type(arguments) is _DICT else error.read
         if longest < 0 or type(sent) is not _DICT or not self.names.issuperset(sent):
             return False
         for problem in error.problems:

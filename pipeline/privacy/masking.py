@@ -1,13 +1,14 @@
 """Mask the known secrets of a call in other texts, such as the text of an exception.
 
-A secret is found whole, line by line, in base64 or hex, and where the text was cut: ``hunt...`` for ``hunter2``. It is
-also found where it is escaped: as in a string of Python or JSON, any number of times, in a URL or in HTML. For these
-the text is searched a second time without its escapes. A pattern of every way to write a secret would take seconds to
-compile.
+A secret is found whole, line by line, in base64 or hex, and where the text was cut: ``hunt...`` for ``hunter2``. The
+case of its letters does not matter. It is also found where it is escaped: as in a string of Python or JSON, any number
+of times, in a URL or in HTML. For these the text is searched a second time without its escapes. A pattern of every way
+to write a secret would take seconds to compile.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from base64 import b64encode
@@ -47,6 +48,8 @@ _CUT: Final = re.compile(r"\.{3,}|…")  # as pydantic and `reprlib` cut a text,
 _WORD_START: Final = re.compile(r"(?<![^\W_])\S")  # where a line of a secret may begin
 _REST_OF_WORD: Final = re.compile(r"[^\s\"']*")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+# Where base64 goes on in another line, as MIME and PEM write it: after 64 or 76 characters.
+_WRAPPED: Final = re.compile(r"(?<=[A-Za-z0-9+/]{60})(?:\r?\n|(?:\\+r)?\\+n)[ \t]*(?=[A-Za-z0-9+/=])")
 _HEX: Final = re.compile(r"[0-9A-Fa-f]+")
 _PLAIN = (str, int, float, list, tuple, set, frozenset, Mapping)
 # The packages of types that a value of JSON becomes, and whose text is what a tool would write: a UUID, a URL, a path.
@@ -169,14 +172,16 @@ class Mask:
 
     def __call__(self, text: str) -> str:
         """Return the text with "[redacted]" in place of each secret."""
-        found = [*self._plain.find(text), *self._encoded.find(text)]
+        found = [*self._plain.find(_fold(text)), *self._encoded.find(text)]
+        if _WRAPPED.search(text):
+            joined = _Layer(text, _WRAPPED, lambda _: "")
+            found += [joined.find_origin(*span) for span in self._encoded.find(joined.text)]
         if _ESCAPED.search(text):
             unescaped = Unescaped(text)
             for depth, needles in enumerate(self._unescaped):
                 if unescaped.layers[depth].changes:
-                    found += [
-                        unescaped.find_origin(*span, depth) for span in needles.find(unescaped.layers[depth].text)
-                    ]
+                    layer = _fold(unescaped.layers[depth].text)
+                    found += [unescaped.find_origin(*span, depth) for span in needles.find(layer)]
         if not found:
             return text
         shown: list[str] = []
@@ -188,9 +193,15 @@ class Mask:
         return "".join([*shown, text[end:]])
 
     @cached_property
-    def _plain(self) -> _Needles:
+    def _forms(self) -> tuple[str, ...]:
+        """The secrets, also in other lines, and in another letter case where that has another length."""
         spread = [form for text in self.texts if len(text.split()) > 1 for form in _reflow(text)]
-        return _Needles(tuple(dict.fromkeys([*self.texts, *spread])), self.lines)
+        cases = [form for text in self.texts for form in (text.upper(), text.lower()) if len(form) != len(text)]
+        return tuple(dict.fromkeys([*self.texts, *spread, *cases]))
+
+    @cached_property
+    def _plain(self) -> _Needles:
+        return _Needles(self._forms, self.lines)
 
     @cached_property
     def _encoded(self) -> _Tokens:
@@ -201,13 +212,22 @@ class Mask:
         """The secrets without escapes of the first kind, of the first two kinds, and so on."""
         # Python writes the bytes of a text, UTF-8, as if each were a character.
         written = [text.encode(errors="replace").decode("latin-1") for text in self.texts if not text.isascii()]
-        texts, lines = [*self._plain.texts, *written], [*self.lines]
+        texts, lines = [*self._forms, *written], [*self.lines]
         found: list[_Needles] = []
         for pattern, read in _ESCAPES:
             texts = [*filter(None, dict.fromkeys(_Layer(text, pattern, read).text for text in texts))]
             lines = [_Layer(line, pattern, read).text for line in lines]
-            found.append(_Needles(tuple(sorted(texts, key=len, reverse=True)), frozenset(lines)))
+            found.append(_Needles(texts, lines))
         return found
+
+
+def _fold(text: str) -> str:
+    """Write letters that differ by their case alone as one; each character keeps its place."""
+    folded = text.upper().lower()
+    if len(folded) != len(text):  # a letter such as "ß" has two in capitals
+        wide = {ord(char): "\ufffd" for char in set(text) if len(char.upper().lower()) != 1}
+        folded = text.translate(wide).upper().lower()
+    return folded.replace("\u03c2", "\u03c3")  # the last letter of a Greek word, which has the same capital
 
 
 def _reflow(text: str) -> Iterator[str]:
@@ -217,11 +237,21 @@ def _reflow(text: str) -> Iterator[str]:
     yield "".join(map(str.strip, text.splitlines()))
 
 
+def _rewrite(text: str) -> Iterator[str]:
+    """Yield a text, and what stands for it in a string of JSON or in a file with other line ends."""
+    yield text
+    if text.isascii() and text.isalnum():
+        return
+    for written in (text, "\n".join(text.splitlines()), "\r\n".join(text.splitlines())):
+        yield from (written, json.dumps(written)[1:-1], json.dumps(written, ensure_ascii=False)[1:-1])
+
+
 class _Needles:
     """Texts to find in another text: whole, by a line, and by the end that a cut has left of them."""
 
-    def __init__(self, texts: tuple[str, ...], lines: frozenset[str]) -> None:
-        self.texts = texts
+    def __init__(self, texts: Iterable[str], lines: Iterable[str]) -> None:
+        texts = sorted({_fold(text) for text in texts}, key=len, reverse=True)
+        lines = frozenset(map(_fold, lines))
         self._pattern = _match_any(texts)
         self._long = [text for text in texts if len(text) > _IN_PATTERN]
         self._lines = lines
@@ -303,9 +333,12 @@ class _Tokens:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> _Tokens:
-        """Encode texts of at least four bytes. In base64 three offsets of a byte give three different parts."""
+        """Encode texts of at least four bytes, also as a string of JSON and with other line ends.
+
+        In base64 three offsets of a byte give three different parts.
+        """
         base64, hexadecimal = list[str](), list[str]()
-        for text in texts:
+        for text in dict.fromkeys(form for each in texts for form in _rewrite(each)):
             data = text[:_IN_PATTERN].encode(errors="replace")
             if len(data) < _SHORT or (text.isdigit() and len(text) < _SHORT_NUMBER):
                 continue

@@ -34,13 +34,22 @@ _WHOLE_IPV6 = r"(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}"
 _IPV6 = rf"(?:(?:{_HEXTETS})?::(?:{_IPV4}|{_HEXTETS}(?::{_IPV4})?)|{_HEXTETS}::|{_WHOLE_IPV6})"
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST = rf"(?:[\w.+-]{{1,64}}@)?{_LABEL}(?:\.{_LABEL}){{0,8}}"
-_PORT = r":\d{1,5}(?![\w:]|\.\d)"
+_PORT = r":\d{1,5}(?!\w|[:.]\d)"
+# The port or the service after an address, and the path after that.
+_SERVICE = r"(?:[:#,]\d{1,5}(?!\w|[:.]\d)|:[a-z][a-z0-9-]{1,14}(?![\w.:]))"
+_TARGET = r"(?:/[^\s<>\"'`,;()\[\]{}]*)?"
+_AFTER = rf"{_SERVICE}?{_TARGET}"
+_ARROW = r" ?(?:<?->|=>|<-|[\u2190-\u2194]|>) ?"
 _PRIVATE = "internal|intranet|local|localdomain|lan|corp|home|private|svc|consul|cluster|test"  # ends of private names
 # The words before the name of a host in the errors of the usual clients; after them it may have a single label.
 _KNOWN_PORTS = "1433|1521|2181|2379|3306|4222|5432|5672|6379|8500|9042|9092|9200|11211|15672|27017"
 _BEFORE_HOST = (
     r"(?:connect(?:ion|ing|ed)?|ECONN[A-Z]+|EAI_AGAIN|ENOTFOUND|EHOSTUNREACH|ETIMEDOUT|dial(?: tcp| udp)?|lookup|"
     r"getaddrinfo|server|host(?:name)?|upstream|proxy|to|from|at|on|via|with)"
+)
+_ADDRESS = (
+    rf"(?:\[(?:{_IPV6}|::)(?:%[\w.-]+)?\]|(?<![\w.:]){_IPV6}(?![\w:.])|(?<![\w.]){_IPV4}(?!\w|\.\d)"
+    rf"|(?<![\w.-])(?:{_LABEL}\.){{1,8}}[A-Za-z][A-Za-z-]{{1,62}}(?=:\d)){_AFTER}"
 )
 _URL: Patterns = (
     re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s<>\"'`]*"),
@@ -50,15 +59,17 @@ _URL: Patterns = (
     ),
     re.compile(r"(?i)\blocalhost(?:[:/][^\s<>\"'`]*)?"),
     # IP addresses and hosts, with their ports.
+    re.compile(rf"{_ADDRESS}(?:{_ARROW}{_ADDRESS})+"),
     re.compile(rf"\(['\"](?:{_IPV4}|{_IPV6}|{_HOST})['\"], ?\d{{1,5}}(?:, ?\d+){{0,2}}\)"),  # as Python writes them
-    re.compile(rf"\[{_IPV6}(?:%[\w.-]+)?\](?::\d{{1,5}})?"),
-    re.compile(rf"(?<![\w:.]){_IPV6}(?:%[\w.-]+)?(?![\w:]|\.\d)"),
-    re.compile(rf"(?<![\w.])(?:[\w.+-]{{1,64}}@)?{_IPV4}(?:/\d{{1,2}}\b|:\d{{1,5}})?(?!\w|\.\d)"),
-    re.compile(rf"(?<![@\w.-])(?:[\w.+-]{{1,64}}@)?(?:{_LABEL}\.){{1,8}}[A-Za-z][A-Za-z-]{{1,62}}{_PORT}"),
-    re.compile(rf"(?<![\w.-]){_LABEL}-{_LABEL}{_PORT}"),  # a single label: db-7:5432
-    re.compile(rf"(?<=@){_LABEL}{_PORT}|(?<![\w.-]){_LABEL}:(?:{_KNOWN_PORTS})(?![\w:]|\.\d)"),
-    re.compile(rf"(?i)\b{_BEFORE_HOST}[ :='\"(]{{1,3}}[A-Za-z][\w-]{{0,62}}:\d{{2,5}}(?![\w:]|\.\d)"),
-    re.compile(rf"(?i)(?<![@\w.-])(?:[\w.+-]{{1,64}}@)?(?:{_LABEL}\.){{1,8}}(?:{_PRIVATE})\b(?!\.\w)"),
+    re.compile(rf"\[(?:{_IPV6}|::)(?:%[\w.-]+)?\]{_AFTER}"),
+    re.compile(rf"(?<![\w:.])(?:{_IPV6}(?:%[\w.-]+)?(?![\w:]|\.\d)|::ffff:{_IPV4}:\d{{1,5}}\b){_TARGET}"),
+    re.compile(rf"(?<![\w.])(?:[\w.+-]{{1,64}}@)?{_IPV4}(?!\w|\.\d){_AFTER}"),
+    re.compile(r"(?<![\w:*])(?:::|\*|):\d{2,5}(?!\w|[:.]\d)"),  # any address of the machine, such as *:8080
+    re.compile(rf"(?<![@\w.-])(?:[\w.+-]{{1,64}}@)?(?:{_LABEL}\.){{1,8}}[A-Za-z][A-Za-z-]{{1,62}}{_PORT}{_TARGET}"),
+    re.compile(rf"(?<![\w.-]){_LABEL}-{_LABEL}{_PORT}{_TARGET}"),  # a single label: db-7:5432
+    re.compile(rf"(?<=@){_LABEL}{_PORT}{_TARGET}|(?<![\w.-]){_LABEL}:(?:{_KNOWN_PORTS})(?![\w:]|\.\d){_TARGET}"),
+    re.compile(rf"(?i)\b{_BEFORE_HOST}[ :='\"(]{{1,3}}[A-Za-z][\w-]{{0,62}}:\d{{2,5}}(?![\w:]|\.\d){_TARGET}"),
+    re.compile(rf"(?i)(?<![@\w.-])(?:[\w.+-]{{1,64}}@)?(?:{_LABEL}\.){{1,8}}(?:{_PRIVATE})\b(?!\.\w){_AFTER}"),
     re.compile(r"(?i)\b(?:ENOTFOUND|EAI_AGAIN|lookup) [\w.-]+"),
     re.compile(r"(?i)\b(?:host(?:name)?|hostaddr|port|server|endpoint)['\"]?=['\"]?[^\s'\",;)]+"),
 )
@@ -108,6 +119,7 @@ _FOREIGN: Patterns = (
 )
 _TIDY = (  # what is left around a removed part
     (re.compile(r"\(\s*\)|\[\s*\]|<\s*>|\"\s*\"|'\s*'|`\s*`"), " "),
+    (re.compile(r"(?m)^\s*(?:<?->|=>|<-|[\u2190-\u2194])|(?:<?->|=>|<-|[\u2190-\u2194])\s*(?=[.,;:!?)]|$)"), " "),
     (re.compile(r"[^\S\n]+"), " "),
     (re.compile(r" +([.,;:!?)])"), r"\1"),
     (re.compile(r"([,;:])(?:[,;:.-]| (?=[,;:.-]))+"), r"\1"),

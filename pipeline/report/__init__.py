@@ -14,6 +14,7 @@ from .report_rows import (
     StageRecord,
     StageRow,
     error_of,
+    find_decider,
     kind_of,
 )
 
@@ -36,6 +37,7 @@ __all__ = [
     "StreamedReport",
     "begin_report",
     "error_of",
+    "find_decider",
     "is_live_sink",
     "kind_of",
     "notify",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -133,3 +134,16 @@ def error_of(verdict: Any) -> Any:
 def kind_of(verdict: object) -> str | None:
     """Return the kind of error of a failed outcome or check; None for anything else."""
     return str(getattr(error_of(verdict), "kind", "internal")) if type(verdict) is Failure else None
+
+
+def find_decider(rows: Sequence[StageRow], kind: str | None) -> str:
+    """The name of the stage that decided a failure of that kind; "" if none did.
+
+    That is the outermost stage that made an error of this kind: Classify, and not Execute, whose crash it read. Of a
+    kind that no stage made, as of an unknown outcome, it is the outermost stage that made an error. Rows stand in the
+    order of their ends.
+    """
+    if kind is None:
+        return ""
+    own = next((row[0] for row in reversed(rows) if row[3] == kind), "")
+    return own or next((row[0] for row in reversed(rows) if row[3] not in (None, CANCELLED)), "")

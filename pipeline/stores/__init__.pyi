@@ -1,4 +1,7 @@
 from .memory import Memory as Memory
+from .postgres import Postgres as Postgres
+from .redis import Redis as Redis
+from .sqlite import SQLite as SQLite
 from .store import ANY as ANY
 from .store import Change as Change
 from .store import Entry as Entry

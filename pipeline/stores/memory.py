@@ -92,5 +92,5 @@ class Memory:
         return found.entry
 
     def _renew_lock(self) -> None:
-        """After a fork. What another thread of the parent was writing may be there in part, and only here."""
+        """After a fork. A write of another thread of the parent may be there in part, in this process."""
         self._lock = Lock()

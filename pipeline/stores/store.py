@@ -35,7 +35,7 @@ class Change(NamedTuple):
     Attributes:
         key: Any text, also with characters that have a meaning to a database. Up to 1,000 bytes of UTF-8.
         value: The new value. None: the key is deleted.
-        expect: The version that the key must have now; None: there must be no such key. Default `ANY`: no condition.
+        expect: The version that the key must have now; None: it must not exist. Default `ANY`: no condition.
         ttl: Seconds after which the key is gone, > 0. Default None: it stays.
     """
 
@@ -58,14 +58,14 @@ class StoreError(Exception):
 
 
 class Store(Protocol):
-    """What stages need of a store. `toolcall_pipeline.testing.check_store` checks one of your own.
+    """A store as stages need it. `toolcall_pipeline.testing.check_store` checks one of your own.
 
     A stage names its store in its attribute ``resources``, so that the pipeline opens and closes it. Stages and
     pipelines may share one. It works from every event loop and thread of the process, on asyncio and trio.
     """
 
     async def get(self, key: str, /) -> Entry | None:
-        """Return a key's value and version; None: there is no such key, or its time is over.
+        """Return a key's value and version; None: it does not exist, or its time is over.
 
         Raises:
             StoreError: The store gave no answer.

@@ -81,6 +81,10 @@ def set_call_attributes(span: Span, report: LiveReport) -> None:
         span.set_attribute(semconv.REPLAYED, value=True)
     if len(rows) != 1 or rows[0][1] == NO_EXECUTOR:
         span.set_attribute(semconv.ATTEMPTS, sum(executor != NO_EXECUTOR for _, executor, *_ in rows))
+    if len(rows) > 1 and (waited := report.waited):
+        span.set_attribute(semconv.RETRY_WAIT, waited)
+    if decided_by := report.decided_by:
+        span.set_attribute(semconv.DECIDED_BY, to_wire_text(decided_by))
     if call.id:
         span.set_attribute(semconv.CALL_ID, to_wire_text(call.id))
     requested: Any = call.name

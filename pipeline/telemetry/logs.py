@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
 
 from .. import semconv
-from ..errors import ERROR_TYPES, Crashed, ExecutionFailed, InvalidParams, TimedOut, ToolError, Transient
+from ..errors import (
+    ERROR_TYPES,
+    Crashed,
+    ExecutionFailed,
+    InvalidParams,
+    MalformedCall,
+    TimedOut,
+    ToolError,
+    Transient,
+    UnknownTool,
+)
 from ..foreign_values import safe_str
 from ..options import check_type, refuse
 from ..privacy import get_logger, make_mask, make_safe
@@ -32,11 +42,17 @@ _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ER
 _own_levels: dict[str, int] = {}  # by kind of error
 _LEVEL_OF: dict[type[ToolError], int] = {}  # a cache, for classes whose level depends on nothing else
 _MAX_TEXT = 200  # characters of a name or a cause, which a model or a backend may make of any length
+_RUN_IN_LOOP = (
+    'A tool that is no coroutine function runs in a thread of its own. Declare it with run_in="loop", or open the '
+    "connection in the tool."
+)
 _MAX_CRASHES = 1000  # pairs of tool and exception class to remember; classes may be created without end
 _reported_crashes: set[tuple[str, str]] = set()  # names of tool and exception class
 
 
-def log_failure(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask | None = None) -> None:
+def log_failure(
+    call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask | None = None, decided_by: str = ""
+) -> None:
     """Log a failed call at the level of its kind of error, a crash with its stack.
 
     A failure with a message of the tool's author is a warning, because it was foreseen, and so is one with a
@@ -50,6 +66,7 @@ def log_failure(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask:
         tool: The tool, or None if it was not found.
         error: The error of the call.
         mask: Removes the secrets of the call from a text. Default None: the call has none.
+        decided_by: The name of the stage that decided. Default "": not known.
     """
     level = _find_level(error)
     if not logger.isEnabledFor(level):
@@ -59,6 +76,8 @@ def log_failure(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask:
     if not logger.hasHandlers() and (crash is None or not _is_new_crash(name or "", type(crash).__name__)):
         return
     stack = None if crash is None else make_safe(crash, mask)
+    if stack is not None and tool is not None and tool.run_in == "thread" and _is_bound_to_thread(crash):
+        stack.add_note(_RUN_IN_LOOP)
     logger.log(
         level,
         "Tool %s%s: %s%s (call %s)",
@@ -68,8 +87,16 @@ def log_failure(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask:
         _describe(error, tool, mask),
         _quote(call.id),
         exc_info=(type(stack), stack, stack.__traceback__) if stack is not None else None,
-        extra={semconv.ERROR_TYPE: error.kind, **_name_call(call, name)},
+        extra={semconv.ERROR_TYPE: error.kind, **_name_decider(decided_by), **_name_call(call, name)},
     )
+
+
+def _is_bound_to_thread(crash: BaseException | None) -> bool:
+    return type(crash).__module__ == "sqlite3" and "can only be used in that same thread" in safe_str(crash)
+
+
+def _name_decider(decided_by: str) -> dict[str, str]:
+    return {semconv.DECIDED_BY: decided_by} if decided_by else {}
 
 
 def log_retry(call: ValidCall, error: ToolError, wait: float, reason: str) -> None:
@@ -198,14 +225,24 @@ def _trace_ids() -> dict[str, str]:
 def _describe(error: ToolError, tool: Tool[..., Any] | None, mask: Mask | None) -> str:
     """Return the facts of an error beyond its kind, with a colon before them; mostly empty."""
     if isinstance(error, InvalidParams):  # only declared names and rules: a name that the model made up is content
-        problems = [f"{_quote(path) if path else 'arguments'} ({rule})" for path, rule in list_problems(error, tool)]
+        words = [_quote(each.expected, mask) if each.rule == "validator" else "" for each in error.problems]
+        problems = [
+            f"{_quote(path) if path else 'arguments'} ({rule}{said and ': '}{said})"  # an author's check says more
+            for (path, rule), said in zip(list_problems(error, tool), words, strict=False)
+        ]
         more = f" and {rest} more" if (rest := len(error.problems) - len(problems)) else ""
         return f": {', '.join(problems)}{more}"
+    if isinstance(error, UnknownTool):
+        return f": did you mean {', '.join(map(_quote, error.suggestions))}?" if error.suggestions else ""
+    if isinstance(error, MalformedCall):
+        return f": {_quote(error.reason, mask)}" if error.reason else ""
     cause: object = getattr(error, "cause", None)
     cause = getattr(cause, "cause", None) or cause  # the cause of an OutcomeUnknown is an error with a cause
-    if isinstance(error, Crashed) or not isinstance(cause, BaseException):
-        return f": {error.reason}" if error.kind == "unavailable" else ""
-    return f": {type(cause).__name__}: {_quote(cause, mask)}"
+    if isinstance(error, Crashed):
+        return "" if cause is None else f": {type(cause).__name__}"
+    if isinstance(cause, BaseException):
+        return f": {type(cause).__name__}: {_quote(cause, mask)}"
+    return f": {error.reason}" if error.kind == "unavailable" else ""
 
 
 def _quote(value: object, mask: Mask | None = None) -> str:

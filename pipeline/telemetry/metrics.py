@@ -14,7 +14,7 @@ from ..errors import Repair
 from ..event_loops import is_interrupt
 from ..forking import register_after_fork
 from ..privacy import get_logger
-from ..report import AttemptRow, LiveReport, StageRow
+from ..report import AttemptRow, LiveReport, StageRow, find_decider
 from .queues import measure_queues
 from .spans import collect_verdicts
 from .trace_context import label_agent
@@ -103,6 +103,12 @@ class Instruments:
             semconv.DURATION_METRIC, "s", "Duration of a tool call", explicit_bucket_boundaries_advisory=semconv.BUCKETS
         )
         self._retries = meter.create_counter(semconv.RETRIES_METRIC, "{retry}", "Attempts beyond the first")
+        self._waits = meter.create_histogram(
+            semconv.RETRY_WAIT_METRIC,
+            "s",
+            "Time that a repeated call waited between its attempts",
+            explicit_bucket_boundaries_advisory=semconv.BUCKETS,
+        )
         self._repairs = meter.create_counter(semconv.REPAIRS_METRIC, "{repair}", "Repairs of calls")
         self._dropped = meter.create_counter(semconv.DROPPED_METRIC, "{call}", "Calls that lost their deferred spans")
         self._stage = (
@@ -122,8 +128,11 @@ class Instruments:
         tool, ns, verdict, repairs, rows, attempts, context = measurement
         agent = label_agent(context)
         labels = {semconv.TOOL_NAME: tool, semconv.TOOL_TYPE: semconv.FUNCTION, **agent}
-        self._duration.record(ns / 1e9, labels if verdict is None else _with_error(labels, verdict), context)
+        decided_by = find_decider(rows, verdict)
+        why = {semconv.DECIDED_BY: decided_by} if decided_by else {}
+        self._duration.record(ns / 1e9, labels if verdict is None else _with_error(labels | why, verdict), context)
         if len(attempts) > 1:
+            self._waits.record(sum(wait for _, _, _, _, wait, _, _ in attempts), labels, context)
             for kind, retries in Counter(failed for _, _, _, _, _, failed, _ in attempts[:-1]).items():
                 self._retries.add(retries, _with_error(labels, kind), context)
         for repair in repairs:

@@ -6,7 +6,7 @@ from .classification import classify, classify_own, stays_crash
 from .context import ToolContext
 from .decorator import tool
 from .definition import Tool
-from .detectors import ReturnedError, exit_status, returned_error
+from .detectors import ReturnedError, exit_status, extract_error_text, is_error, returned_error
 from .error_tables import ErrorEntry, Errors, ErrorTable, not_begun
 from .failure import ToolFailed
 from .matching import Spelling, SuggestionIndex, find_bare_name, suggest_names
@@ -33,9 +33,11 @@ __all__ = [
     "classify",
     "classify_own",
     "exit_status",
+    "extract_error_text",
     "find_bare_name",
     "find_command",
     "is_async",
+    "is_error",
     "list_readings",
     "not_begun",
     "returned_error",

@@ -181,8 +181,7 @@ def find_meaning(exc: BaseException) -> Meaning | None:
     else:
         found = rule
     if found is None:
-        kind, headers = read_status(exc)
-        return None if kind is None else Meaning(kind, headers)
+        return read_status(exc)
     return found if isinstance(found, Meaning) else Meaning(found)
 
 

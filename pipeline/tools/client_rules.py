@@ -80,6 +80,7 @@ _GRPC_CODES: Mapping[str, Kind] = {
         "execution",
     ),
 }
+_GRPC_REFUSALS = {"INVALID_ARGUMENT": 400, "OUT_OF_RANGE": 400, "ALREADY_EXISTS": 409, "FAILED_PRECONDITION": 409}
 # Codes that AWS services send with a status that says something else, as botocore's retries/standard.py has them.
 _AWS_CODES: Mapping[str, Kind] = {
     **dict.fromkeys(
@@ -173,13 +174,16 @@ def read_botocore(exc: BaseException) -> Kind | Meaning | None:
     metadata = response.get("ResponseMetadata", {})
     kind = _AWS_CODES.get(str(response.get("Error", {}).get("Code")))
     found = kind or kind_of_status(metadata.get("HTTPStatusCode"))
-    return None if found is None else Meaning(found, metadata.get("HTTPHeaders"))
+    text = _refusal_of(metadata.get("HTTPStatusCode"), found)
+    return None if found is None else Meaning(found, metadata.get("HTTPHeaders"), text)
 
 
-def read_grpc(exc: BaseException) -> Kind | None:
+def read_grpc(exc: BaseException) -> Kind | Meaning | None:
     """An RpcError: its status code. A call that has none did not get that far."""
     code: Any = getattr(exc, "code", None)
-    return _GRPC_CODES.get(getattr(code() if callable(code) else code, "name", ""))
+    name = getattr(code() if callable(code) else code, "name", "")
+    status = _GRPC_REFUSALS.get(name)
+    return _GRPC_CODES.get(name) if status is None else _as_response(status, None)
 
 
 def read_postgres(exc: BaseException) -> Kind | None:
@@ -236,7 +240,7 @@ def read_mongo(exc: BaseException) -> Kind | None:
 
 def _as_response(status: object, headers: object) -> Meaning | None:
     kind = kind_of_status(status)
-    return None if kind is None else Meaning(kind, headers)
+    return None if kind is None else Meaning(kind, headers, _refusal_of(status, kind))
 
 
 def _walk_reasons(exc: BaseException) -> Iterator[BaseException]:
@@ -252,6 +256,13 @@ def _walk_reasons(exc: BaseException) -> Iterator[BaseException]:
 
 
 _LATER = frozenset((408, 425, 429))  # and 5xx: RFC 9110 section 15, RFC 8470, RFC 6585
+_REFUSALS: Mapping[object, PublicText] = {  # RFC 9110 section 15.5; 422 is its 15.5.21
+    400: PublicText("The service refused these arguments: they are not valid."),
+    409: PublicText("The service refused these arguments: they conflict with what is there already."),
+    412: PublicText("The service refused these arguments: what they are for has changed."),
+    413: PublicText("The service refused these arguments: they are too large."),
+    422: PublicText("The service refused these arguments: it cannot do what they say."),
+}
 _STATUS_KINDS: dict[int, FailureKind] = {401: "configuration", 403: "permission", 404: "not_found", 410: "not_found"}
 
 
@@ -266,19 +277,24 @@ def kind_of_status(status: object) -> FailureKind | None:
     return None
 
 
-@or_default((None, None))
-def read_status(exc: BaseException) -> tuple[FailureKind | None, Any]:
-    """Return the kind that the status of an exception means, and the headers beside it.
+def _refusal_of(status: object, kind: Kind | None) -> PublicText:
+    """Return the fixed text of a status with which a service refuses the arguments of a request; "" for any other."""
+    return _REFUSALS.get(status, PublicText("")) if kind == "execution" else PublicText("")
+
+
+@or_default(None)
+def read_status(exc: BaseException) -> Meaning | None:
+    """Return the meaning of the status of an exception, and the headers beside it.
 
     The status is ``exception.response.status_code`` or ``exception.status_code``, as httpx, requests, openai,
     anthropic and others have it.
 
     Returns:
-        None in place of the kind, without a status or for a status below 400.
+        None without a status, and for a status below 400.
     """
     response: Any = getattr(exc, "response", None)
     holder: Any = exc if getattr(response, "status_code", None) is None else response
-    return kind_of_status(getattr(holder, "status_code", None)), getattr(holder, "headers", None)
+    return _as_response(getattr(holder, "status_code", None), getattr(holder, "headers", None))
 
 
 @or_default(None)

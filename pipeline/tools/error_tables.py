@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias, cast, get_args
 
 import attrs
@@ -33,8 +34,10 @@ from .client_rules import Kind, parse_retry_after, read_status
 from .failure import FailureKind, ToolFailed, as_public
 
 # A kind; a ToolFailed, which says all, such as ``ToolFailed("No such issue", kind="not_found", landed=False)``; or a
-# function of the exception that returns one of these, an error, or None: the next table decides.
-ErrorEntry: TypeAlias = Kind | ToolFailed | Callable[[Any], "Kind | ToolError | ToolFailed | None"]
+# function of the exception, or of the exception and the name of the tool, that returns one of these, an error, or None:
+# the next table decides.
+Meaning: TypeAlias = "Kind | ToolError | ToolFailed | None"
+ErrorEntry: TypeAlias = Kind | ToolFailed | Callable[[Any], Meaning] | Callable[[Any, str], Meaning]
 # By an exception's type, or by its name: "package.Class", as in "httpx.ConnectError".
 Errors: TypeAlias = Mapping[type[Exception] | str, ErrorEntry]
 
@@ -107,7 +110,7 @@ class ErrorTable:
         found: object = entry
         if callable(entry):
             try:
-                found = entry(exc)
+                found = entry(exc, tool) if _takes_tool(entry) else entry(exc)
             except ToolFailed as failed:
                 return declared(failed, tool)
             except Exception as mistake:  # noqa: BLE001  # the border to the user's function
@@ -121,8 +124,8 @@ class ErrorTable:
         if type(found) in ERROR_TYPES:
             return cast("ToolError", found)
         if isinstance(found, str) and found in KINDS:
-            _, headers = read_status(exc)
-            seconds = parse_retry_after(headers, wall_time() if now is None else now)
+            meaning = read_status(exc)
+            seconds = meaning and parse_retry_after(meaning.headers, wall_time() if now is None else now)
             return build_error(cast("Kind", found), tool, text, retry_after=seconds, cause=exc)
         if inspect.iscoroutine(found):
             found.close()
@@ -170,6 +173,20 @@ def _check_key(owner: str, key: object) -> None:
         raise SetupError(f"{owner}: `errors` must map exception types or their names, not {key!r}")
     elif issubclass(key, ToolFailed):
         raise SetupError(f"{owner}: `errors` must not have {key.__name__}: a ToolFailed says its kind itself")
+
+
+@lru_cache(maxsize=1_000)
+def _takes_tool(entry: Callable[..., Any]) -> bool:
+    """Whether a function of the exception has a second parameter without a default, for the name of the tool."""
+    try:
+        parameters = inspect.signature(entry).parameters.values()
+    except (TypeError, ValueError):  # some functions written in C have no signature
+        return False
+    wanted = [each for each in parameters if each.kind in _BY_PLACE and each.default is each.empty]
+    return len(wanted) > 1
+
+
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _check_entry(owner: str, key: object, entry: object) -> None:

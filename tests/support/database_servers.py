@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -12,6 +13,8 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import attrs
 
 from faulty_server import find_closed_port
 
@@ -37,9 +40,51 @@ def _folder() -> Generator[Path, None, None]:
         yield Path(name)
 
 
+@attrs.define(eq=False)
+class Server:
+    """A server that can crash and be started again, on the same port and with the same data."""
+
+    command: list[str]
+    folder: Path
+    port: int
+    crash_signal: int = signal.SIGKILL
+    ready: str = ""  # in its log, before which it refuses what it accepts
+    _process: subprocess.Popen[Any] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        with (self.folder / "log").open("wb") as log:
+            process = self._process = subprocess.Popen(
+                self.command, stdout=log, stderr=log, cwd=self.folder, **_as_user()
+            )
+        end = time.monotonic() + _READY_WITHIN
+        while not _accepts(self.port) or self.ready not in (self.folder / "log").read_text():
+            assert process.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < end, "the server does not start"
+            time.sleep(0.05)
+
+    def crash(self) -> None:
+        """End it at once; what was not on the disk is lost."""
+        assert self._process is not None
+        self._process.send_signal(self.crash_signal)
+        self._process.wait()
+
+    def stop(self) -> None:
+        """End it."""
+        process = self._process
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
 @contextmanager
-def postgres() -> Generator[int, None, None]:
-    """A server of PostgreSQL; its port. The user is ``tester``, and needs no password."""
+def postgres_server() -> Generator[Server, None, None]:
+    """A server of PostgreSQL. The user is ``tester``, and needs no password."""
     initdb, server = find_program("initdb"), find_program("postgres")
     assert initdb is not None
     assert server is not None
@@ -49,19 +94,36 @@ def postgres() -> Generator[int, None, None]:
         subprocess.run(make, check=True, capture_output=True, cwd=folder, **_as_user())
         options = [f"port={port}", f"unix_socket_directories={folder}", "listen_addresses=127.0.0.1", "fsync=off"]
         command = [server, "-D", data, *(part for option in options for part in ("-c", option))]
-        with _running(command, folder, port):
-            yield port
+        with _running(
+            Server(command, folder, port, signal.SIGQUIT, "ready to accept")
+        ) as running:  # else it leaves children
+            yield running
+
+
+@contextmanager
+def redis_server(*options: str) -> Generator[Server, None, None]:
+    """A server of Redis, with options such as ``"--appendonly", "yes"``."""
+    server = find_program("redis-server")
+    assert server is not None
+    with _folder() as folder:
+        port = find_closed_port()
+        command = [server, "--port", str(port), "--save", "", "--dir", str(folder), *options]
+        with _running(Server(command, folder, port)) as running:
+            yield running
+
+
+@contextmanager
+def postgres() -> Generator[int, None, None]:
+    """A server of PostgreSQL; its port. The user is ``tester``, and needs no password."""
+    with postgres_server() as server:
+        yield server.port
 
 
 @contextmanager
 def redis() -> Generator[int, None, None]:
     """A server of Redis; its port."""
-    server = find_program("redis-server")
-    assert server is not None
-    with _folder() as folder:
-        port = find_closed_port()
-        with _running([server, "--port", str(port), "--save", "", "--dir", str(folder)], folder, port):
-            yield port
+    with redis_server() as server:
+        yield server.port
 
 
 @contextmanager
@@ -74,23 +136,12 @@ def silent() -> Generator[int, None, None]:
 
 
 @contextmanager
-def _running(command: list[str], folder: Path, port: int) -> Generator[None, None, None]:
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **_as_user())
-        try:
-            end = time.monotonic() + _READY_WITHIN
-            while not _accepts(port):
-                assert process.poll() is None, (folder / "log").read_text()
-                assert time.monotonic() < end, "the server does not start"
-                time.sleep(0.05)
-            yield
-        finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+def _running(server: Server) -> Generator[Server, None, None]:
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
 
 
 def _accepts(port: int) -> bool:

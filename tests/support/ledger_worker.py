@@ -62,6 +62,7 @@ async def main(spec: str, folder: Path, seed: int, count: int, mode: str) -> Non
     seconds = 0.002 if mode == "race" else 0.03
     async with make_shop(store, folder / "effects", seconds, verified=mode == "verified") as pipeline:
         say("ready")
+        await anyio.to_thread.run_sync(sys.stdin.readline)  # all begin at once
         if mode == "race":
             await race(pipeline, file, count)
         else:

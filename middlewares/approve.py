@@ -1,0 +1,299 @@
+"""Approve: holds a call back until a person has decided on it, and runs what was approved once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from inspect import isawaitable
+from types import TracebackType
+from typing import Any, ClassVar, Self, TypeAlias, cast
+
+import attrs
+from returns.result import Failure, Success
+
+from .. import timing
+from ..approvals import RESUMED, Approval, Requests, name_request
+from ..approvals.approval_requests import Row, read_approval
+from ..call import Call, Outcome, ValidCall
+from ..call_state import TURN
+from ..compose import Handler, Placement
+from ..errors import AwaitingApproval, Denied, NotExecuted, Repair, ResourceNotFound, Unavailable
+from ..identity import DELIVERY
+from ..options import is_function, is_number, is_type, read_names, refuse
+from ..policies import RuleSet
+from ..policies.facts import make_plain_arguments
+from ..privacy import approved, get_logger
+from ..stores import Memory, Store, StoreError
+
+Needs: TypeAlias = Callable[[ValidCall], "bool | str | Awaitable[bool | str]"]
+_TRIES = 1000  # of a record that others keep changing
+_FIRST_POLL, _LAST_POLL = 0.05, 1.0  # seconds
+_logger = get_logger()
+
+
+def _read_effects(given: Iterable[str]) -> frozenset[str]:
+    return read_names("Approve", "effects", given, ("read", "idempotent", "keyed", "mutating"))
+
+
+def _read_tools(given: Iterable[str]) -> frozenset[str]:
+    return read_names("Approve", "tools", given)
+
+
+@attrs.define(eq=False)
+class Approve:
+    """A middleware that asks a person before a call runs. No connection is held open meanwhile.
+
+    A call that needs a decision is `AwaitingApproval`, with the id by which a person decides (`Approvals`). It is bound
+    to principal, conversation, tool, validated arguments, the tool's schema and the version of the policy: any other
+    call asks anew. The model's own repetition joins the call that waits; two equal calls in one reply are two. Once it
+    is approved, ``pipeline.resume(id)`` or the model's repetition runs it, once, and both get its answer. It is single
+    use: the next equal call asks anew. A rejected call is `Denied`, with the person's message.
+
+    Of a tool with declared secrets no arguments are kept, so the model has to send the call again once it is approved.
+
+    Args:
+        store: Where calls and decisions are kept, see `toolcall_pipeline.stores`. The pipeline opens and closes it.
+        needs: Called with each valid call. Returns whether a person has to decide, or the reason as a text; may be
+            async. A `RuleSet` stands for its rules with the action ``approve``. Default None: none.
+        effects: Effects of tools whose calls need a decision. Default: none.
+        tools: Names of tools, or patterns, whose calls need a decision. Default: none.
+        version: The version of ``needs``; with another one, what was approved before has to be asked for again. Default
+            "": the version of a `RuleSet`.
+        expires: Seconds for which a call waits, and for which an approval that was not used holds. Default 1 day.
+        hold: Seconds for which the call itself waits for a decision before it answers. Default 0: it does not.
+        notify: Called with each new `Approval`, such as to tell a chat; may be async. An exception of it is logged.
+            Default None: nothing is called.
+
+    Raises:
+        SetupError: An option is out of its range or of another type, or none of ``needs``, ``effects`` and ``tools``
+            says which calls need a decision.
+    """
+
+    placement: ClassVar[Placement] = Placement(
+        announces_body=True,
+        kind="approve",
+        reason="inside of validate: a person judges the call as it will run",
+        needs={"ledger": "an approval is one delivery of it, so that what was approved runs once"},
+        inside_of={"policy": "its rules may refuse the call, or say that nobody has to be asked"},
+    )
+
+    store: Store
+    needs: Needs | RuleSet | None = None
+    effects: frozenset[str] = attrs.field(default=frozenset(), converter=_read_effects, kw_only=True)
+    tools: frozenset[str] = attrs.field(default=frozenset(), converter=_read_tools, kw_only=True)
+    version: str = attrs.field(default="", validator=is_type(str), kw_only=True)
+    expires: float = attrs.field(default=86400.0, validator=is_number(above=0, unit="seconds"), kw_only=True)
+    hold: float = attrs.field(default=0.0, validator=is_number(least=0, unit="seconds"), kw_only=True)
+    notify: Callable[[Approval], object] | None = attrs.field(
+        default=None, validator=is_function(optional=True, may_be_async=True), kw_only=True
+    )
+    _requests: Requests = attrs.field(init=False, repr=False)
+    _needs: Needs | None = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
+            refuse("Approve", "store", "a store, such as stores.SQLite(path)", self.store)
+        if isinstance(self.needs, RuleSet):
+            self._needs, self.version = self.needs.needs_approval, self.version or self.needs.version
+        elif self.needs is not None and not callable(self.needs):
+            refuse("Approve", "needs", "a function, a RuleSet or None", self.needs)
+        else:
+            self._needs = self.needs
+        if self._needs is None and not self.effects and not self.tools:
+            refuse("Approve", "needs", "given, or `effects` or `tools`: else no call needs a decision", None)
+        self._requests = Requests(self.store)
+
+    @property
+    def opens_itself(self) -> bool:
+        """Whether it works outside of ``async with pipeline``: with a store in memory."""
+        return isinstance(self.store, Memory)
+
+    @property
+    def resources(self) -> tuple[Store, ...]:
+        """The store, which is opened before this stage."""
+        return (self.store,)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """The store closes itself."""
+
+    def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
+        """The inside's outcome; or AwaitingApproval, or Denied for a call that was rejected."""
+        reason: Any = self._find_reason(call)
+        return self._run(call, call_next, reason) if reason else call_next(call)
+
+    async def _run(self, call: ValidCall, call_next: Handler[ValidCall], reason: Any) -> Outcome:
+        if isawaitable(reason):
+            reason = await reason
+        if not reason:
+            return await call_next(call)
+        resumed = call.get_state(RESUMED, "")
+        until = timing.monotonic() + self.hold
+        poll = _FIRST_POLL
+        try:
+            name = name_request(call, self.version)
+            while True:
+                row = await (self._find_resumed(resumed, name) if resumed else self._join(call, name, str(reason)))
+                if row is None:
+                    return Failure(ResourceNotFound(approved("There is no such approval for this call.")))
+                state = read_approval(row).state
+                if state != "pending" or timing.monotonic() >= until:
+                    break
+                await timing.sleep(min(poll, max(0.0, until - timing.monotonic())))
+                poll = min(poll * 1.5, _LAST_POLL)
+            if state == "approved":
+                return await self._run_approved(call, call_next, name, row)
+        except StoreError:
+            return Failure(Unavailable(call.tool.name, "approvals cannot be reached"))
+        self._note(call, f"{state}: {row['id']}")
+        if state == "pending":
+            return Failure(AwaitingApproval(row["id"], row["expires_at"]))
+        if state == "expired":
+            return Failure(ResourceNotFound(approved("The approval expired, and nothing was done.")))
+        return Failure(Denied("approval", approved(row["message"] or "A person refused this call.")))
+
+    async def find_call(self, id_: str, /) -> Call | Failure[Any]:
+        """The call that an approval is for, as `Pipeline.resume` runs it.
+
+        Returns:
+            The call; or ResourceNotFound without such an approval, NotExecuted if its arguments hold secrets and are
+            not kept, and Unavailable if the store gives no answer.
+        """
+        try:
+            _, _, row = await self._requests.find(id_)
+        except StoreError:
+            return Failure(Unavailable("", "approvals cannot be reached"))
+        if row is None:
+            return Failure(ResourceNotFound(approved("There is no such approval.")))
+        if row["sent"] is None and read_approval(row).state == "approved":
+            return Failure(NotExecuted(approved("its arguments hold secrets and are not kept: send the call again")))
+        call = Call(row["tool"], row["sent"], row["id"], row["principal"], conversation=row["conversation"])
+        return call.with_state(RESUMED, id_)
+
+    def _find_reason(self, call: ValidCall) -> object:
+        """Why a person has to decide; False: nobody has to."""
+        tool = call.tool
+        if tool.effect in self.effects:
+            return f"the effect of the tool is {tool.effect}"
+        if self.tools and any(fnmatchcase(tool.name, pattern) for pattern in self.tools):
+            return "the tool needs approval"
+        return False if self._needs is None else self._needs(call)
+
+    async def _find_resumed(self, id_: str, name: str) -> Row | None:
+        """The row that a call is resumed by; None: it is for another call, version or policy."""
+        entry, _, row = await self._requests.find(id_)
+        return row if entry is not None and row is not None and row["name"] == name else None
+
+    async def _join(self, call: ValidCall, name: str, reason: str) -> Row:
+        """The row of a call: the one that it has, the one that waits for an equal call, or a new one."""
+        turn = call.reply or call.get_state(TURN, "")
+        mine = [turn, call.id]
+        for _ in range(_TRIES):
+            entry, rows = await self._requests.read(name)
+            known = next((row for row in reversed(rows) if call.id and mine in row["calls"]), None)
+            if known is not None and read_approval(known).state != "expired":
+                return known
+            open_ = next((row for row in rows if _may_join(row, turn, call.id)), None)
+            joined: Row
+            if open_ is not None:
+                joined = {**open_, "calls": [*open_["calls"], mine]}
+                changed = [joined if row is open_ else row for row in rows]
+            else:
+                joined = self._make_row(call, name, reason, mine, len(rows) + 1)
+                changed = [*rows, joined]
+            if await self._requests.write(name, entry, changed):
+                if open_ is None:
+                    await self._tell(joined)
+                return joined
+        raise StoreError("busy")
+
+    def _make_row(self, call: ValidCall, name: str, reason: str, mine: list[str], number: int) -> Row:
+        now = timing.wall_time()
+        secrets = call.tool.parameters.secrets
+        plain = make_plain_arguments(call)
+        return {
+            "id": f"{name}.{number}",
+            "name": name,
+            "state": "pending",
+            "tool": call.tool.name,
+            "arguments": plain if secrets is None else secrets.redact(plain),
+            "sent": _as_sent(call) if secrets is None else None,  # None: they hold secrets, and are not kept
+            "schema": dict(call.tool.parameters.schema),
+            "principal": call.principal,
+            "conversation": call.conversation,
+            "reason": reason if reason != "True" else "",
+            "policy": self.version,
+            "at": now,
+            "expires_at": now + self.expires,
+            "calls": [mine],
+        }
+
+    async def _tell(self, row: Row) -> None:
+        if self.notify is None:
+            return
+        try:
+            told = self.notify(read_approval(row))
+            if isawaitable(told):
+                await told
+        except Exception:  # a user's function: the call waits all the same
+            _logger.exception("notify of Approve failed")
+
+    async def _run_approved(self, call: ValidCall, call_next: Handler[ValidCall], name: str, row: Row) -> Outcome:
+        """Run what was approved, as one delivery of the ledger, and say who has its answer."""
+        row = await self._change(name, row["id"], {"ran": True})  # from now on its end counts, and not its expiry
+        if row.get("edited"):
+            params = call.tool.parse(row["edit"])
+            if type(params) is not dict:
+                return Failure(cast("Any", params))
+            repairs = (*call.repairs, Repair("", "edited", call.arguments, row["edit"]))
+            call = attrs.evolve(call, arguments=row["edit"], params=params, repairs=repairs)
+        self._note(call, f"approved by {row['by']}" + (", with other arguments" if row.get("edited") else ""))
+        outcome = await call_next(call.with_state(DELIVERY, row["id"]))
+        is_answer = type(outcome) is Success or not isinstance(outcome.failure(), (NotExecuted, Unavailable))
+        if is_answer and not call.get_state(RESUMED, ""):  # the model has it, and the next such call is another wish
+            await self._change(name, row["id"], {"collected": True})
+        if row.get("edited") and type(outcome) is Success and isinstance(outcome.unwrap(), str):
+            changed = json.dumps(row["arguments"], ensure_ascii=False)
+            return Success(f"{outcome.unwrap()}\n\n(A person changed the arguments of this call: {changed})")
+        return outcome
+
+    async def _change(self, name: str, id_: str, change: Mapping[str, Any]) -> Row:
+        for _ in range(_TRIES):
+            entry, rows = await self._requests.read(name)
+            row = next(row for row in rows if row["id"] == id_)
+            changed = {**row, **change}
+            if row == changed or await self._requests.write(
+                name, entry, [changed if each is row else each for each in rows]
+            ):
+                return changed
+        raise StoreError("busy")
+
+    def _note(self, call: ValidCall, text: str) -> None:
+        if call.report is not None:
+            call.report.note(self, text)
+
+
+def _may_join(row: Row, turn: str, call_id: str) -> bool:
+    """Whether an equal call that comes later is this one again: not if its answer is known to the model already.
+
+    Two calls of one reply are two wishes, so a call joins none that another call of its own reply asked for.
+    """
+    is_over = timing.wall_time() >= row["expires_at"] and not row.get("ran")
+    if row.get("collected") or is_over:
+        return False
+    return not (turn and any(known[0] == turn and known[1] != call_id for known in row["calls"]))
+
+
+def _as_sent(call: ValidCall) -> Any:
+    """The arguments in a form that a later call can be made of: as they were written, else as JSON of the params."""
+    try:
+        return json.loads(json.dumps(call.arguments))
+    except (TypeError, ValueError):
+        from pydantic_core import to_jsonable_python  # as in `make_plain_arguments`
+
+        return to_jsonable_python(call.params, fallback=str)

@@ -1,0 +1,145 @@
+"""Quota: so many calls, or so much cost, for each conversation, principal, tool or reply; the rest is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import ClassVar, Literal, TypeVar
+
+import anyio
+import attrs
+from returns.result import Failure
+
+from .. import timing
+from ..call import Outcome, ResolvedCall
+from ..compose import Handler, Placement
+from ..errors import NotExecuted, Unavailable
+from ..identity import join_digest
+from ..options import is_function, is_number, refuse
+from ..stage_state.shared_values import AwayNotice, SharedValues, check_sharing
+from ..stores import Memory, Store, StoreError
+
+R = TypeVar("R", bound=ResolvedCall)
+_FOR_GOOD = 90 * 86_400.0  # seconds without a call after which a quota without a window is forgotten
+_SETTLE = 1.0  # seconds
+_PER = ("conversation", "principal", "tool", "turn")
+
+
+@attrs.frozen
+class _Asked:
+    amount: float
+    of_window: float | None = None  # a settlement: the begin of the window in which it was reserved
+
+
+@attrs.define(eq=False)
+class Quota:
+    """A middleware that lets calls pass until their cost has used up a quota.
+
+    The cost of a call is reserved before it runs and settled after it, so that a hundred calls at once do not pass the
+    quota. A call that was refused inside or did not run, ``unavailable`` or ``not_executed``, costs nothing.
+
+    Args:
+        calls: The quota: calls, or units of ``cost``. Must be > 0.
+        per: Each of these has a quota of its own: "conversation" (of a principal), "principal", "tool" (for each
+            principal) or "turn" (the calls of one reply of the model, ``Call.reply``). Default "conversation".
+        window: Seconds from its first call until the quota is there again, > 0. Default None: never.
+        cost: A function of the call and of its outcome, None before it has run, that returns what it costs, ≥ 0.
+            Default None: 1 for each call.
+        store: Where the quota is kept, to share it with other processes. Default None: in this process.
+        when_away: While the store gives no answer, "refuse" refuses each call as Unavailable, ``store_away``, and
+            "local" lets it pass. Default "refuse".
+        share_as: Keeps apart quotas with equal options in one store. Default "".
+
+    Raises:
+        SetupError: An option is out of its range, or of another type.
+    """
+
+    placement: ClassVar[Placement] = Placement(
+        announces_body=True, kind="quota", reason="outside of retry: a call counts once, with all its attempts"
+    )
+
+    calls: float = attrs.field(validator=is_number(above=0))
+    per: Literal["conversation", "principal", "tool", "turn"] = "conversation"
+    window: float | None = attrs.field(
+        default=None, validator=is_number(above=0, optional=True, unit="seconds"), kw_only=True
+    )
+    cost: Callable[[ResolvedCall, Outcome | None], float] | None = attrs.field(
+        default=None, validator=is_function(optional=True), kw_only=True
+    )
+    store: Store | None = attrs.field(default=None, kw_only=True)
+    when_away: Literal["refuse", "local"] = attrs.field(default="refuse", kw_only=True)
+    share_as: str = attrs.field(default="", kw_only=True)
+    _values: SharedValues[_Asked, tuple[bool, float]] = attrs.field(init=False, repr=False)
+    _notice: AwayNotice = attrs.field(init=False, repr=False)
+    _prefix: str = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        per: object = self.per
+        if type(per) is not str or per not in _PER:
+            refuse("Quota", "per", f"one of {', '.join(_PER)}", per)
+        check_sharing("Quota", self.store, self.when_away, self.share_as)
+        self._values = SharedValues(Memory() if self.store is None else self.store, self._decide)
+        self._notice = AwayNotice("Quota", "calls are refused" if self.when_away == "refuse" else "calls pass")
+        options = (self.share_as, repr(float(self.calls)), self.per, repr(self.window))
+        self._prefix = f"quota/{join_digest(*options)[:12]}/"
+
+    @property
+    def resources(self) -> tuple[Store, ...]:
+        """The store, which the pipeline opens and closes."""
+        return () if self.store is None else (self.store,)
+
+    async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
+        """The inside's outcome; or Unavailable, ``quota``, with the seconds until the window ends."""
+        key, reserved = self._prefix + self._key_of(call), self._cost_of(call, None)
+        try:
+            granted, begin = await self._values.ask(key, _Asked(reserved))
+            self._notice.back()
+        except StoreError as exc:
+            self._notice.away(exc)
+            if self.when_away == "local":
+                return await call_next(call)
+            return Failure(Unavailable(call.tool.name, "store_away"))
+        if not granted:
+            left = None if self.window is None else max(0.0, begin + self.window - timing.wall_time())
+            return Failure(Unavailable(call.tool.name, "quota", left))
+        outcome = await call_next(call)
+        ran = not (type(outcome) is Failure and isinstance(outcome.failure(), (Unavailable, NotExecuted)))
+        rest = (self._cost_of(call, outcome) if ran else 0.0) - reserved
+        if rest:
+            with anyio.move_on_after(_SETTLE, shield=True), suppress(StoreError):
+                await self._values.ask(key, _Asked(rest, of_window=begin))
+        return outcome
+
+    def _key_of(self, call: ResolvedCall) -> str:
+        parts: dict[str, tuple[str, ...]] = {
+            "conversation": (call.conversation,),
+            "principal": (),
+            "tool": (call.tool.name,),
+            "turn": (call.conversation, call.reply),
+        }
+        return join_digest(call.principal, *parts[self.per])
+
+    def _cost_of(self, call: ResolvedCall, outcome: Outcome | None) -> float:
+        return 1.0 if self.cost is None else max(0.0, float(self.cost(call, outcome)))
+
+    def _decide(
+        self, value: bytes | None, asked: Sequence[_Asked]
+    ) -> tuple[bytes | None, float, list[tuple[bool, float]]]:
+        now = timing.wall_time()
+        window = math.inf if self.window is None else self.window
+        used, begin = (0.0, now) if value is None else json.loads(value)
+        if now >= begin + window:
+            used, begin = 0.0, now
+        changed = False
+        answers: list[tuple[bool, float]] = []
+        for each in asked:
+            settles = each.of_window is not None
+            granted = each.of_window == begin if settles else used + each.amount <= self.calls
+            if granted:
+                used = max(0.0, used + each.amount)
+                changed = True
+            answers.append((granted, begin))
+        kept = _FOR_GOOD if self.window is None else max(1.0, begin + window - now)
+        return (json.dumps([used, begin]).encode() if changed else None), kept, answers

@@ -1,0 +1,198 @@
+"""Approvals: the calls that wait, for the person, or the application, that decides on them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self, cast
+
+import attrs
+
+from .. import timing
+from ..errors import InvalidParams, MalformedCall, SetupError
+from ..messages import render
+from ..options import check_number, check_type, refuse
+from ..stores import Store
+from ..tools.definition import Tool
+from .approval_requests import Approval, Requests, Row, read_approval
+
+_FIRST_POLL, _LAST_POLL = 0.05, 1.0  # seconds
+
+
+@attrs.define(eq=False)
+class Approvals:
+    """The calls of the stage `Approve` that wait for a decision. Each decision is made once.
+
+    Decisions survive restarts, and may be made in another process than the one that asked. Open the store first:
+    ``async with Approvals(store) as approvals``, or inside of ``async with pipeline`` with that store.
+
+    Args:
+        store: The store of the stage.
+
+    Raises:
+        SetupError: It is not a store.
+    """
+
+    store: Store
+    _requests: Requests = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
+            refuse("Approvals", "store", "a store, such as stores.SQLite(path)", self.store)
+        self._requests = Requests(self.store)
+
+    async def __aenter__(self) -> Self:
+        """Open the store.
+
+        Raises:
+            SetupError: The file is of a newer version, or of another program.
+        """
+        await self.store.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.store.__aexit__(kind, exc, traceback)
+
+    async def pending(self) -> list[Approval]:
+        """The calls that wait, oldest first.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        found = [approval async for row in self._requests.list() if (approval := read_approval(row)).state == "pending"]
+        return sorted(found, key=lambda each: each.at)
+
+    async def list(self) -> list[Approval]:
+        """All calls that are kept, also decided and expired ones, oldest first.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        return sorted([read_approval(row) async for row in self._requests.list()], key=lambda each: each.at)
+
+    async def get(self, id_: str, /) -> Approval | None:
+        """One call; None: the id is unknown.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        _, _, row = await self._requests.find(id_)
+        return None if row is None else read_approval(row)
+
+    async def approve(
+        self, id_: str, /, *, by: str, arguments: Mapping[str, Any] | None = None, message: str = ""
+    ) -> Approval:
+        """Let a call run.
+
+        Args:
+            id_: Its id.
+            by: Who decides, not empty.
+            arguments: Other arguments in place of those that were sent. Default None: it runs as it was sent.
+            message: Words of that person, for the record. Default "": none.
+
+        Returns:
+            The approval as it is now. If it was decided or had expired before, nothing changes: its state is
+            ``already decided``, or ``expired``.
+
+        Raises:
+            SetupError: The id is unknown, ``by`` is empty, or the arguments do not fit the tool's schema.
+            StoreError: The store gave no answer.
+        """
+        return await self._decide(id_, "approved", by, arguments, message)
+
+    async def reject(self, id_: str, /, *, by: str, message: str = "") -> Approval:
+        """Refuse a call. The model reads the message.
+
+        Args:
+            id_: Its id.
+            by: Who decides, not empty.
+            message: Words for the model. Default "": a fixed text.
+
+        Returns:
+            As `approve`.
+
+        Raises:
+            SetupError: The id is unknown, or ``by`` is empty.
+            StoreError: The store gave no answer.
+        """
+        return await self._decide(id_, "rejected", by, None, message)
+
+    async def wait(self, id_: str, /, *, timeout: float | None = None) -> Approval:  # noqa: ASYNC109  # it returns
+        """Wait until a call is decided or expires.
+
+        Args:
+            id_: Its id.
+            timeout: Seconds to wait at most, > 0. Default None: until it is decided or expires.
+
+        Returns:
+            The approval as it is then; ``pending`` if the time was up.
+
+        Raises:
+            SetupError: The id is unknown.
+            StoreError: The store gave no answer.
+        """
+        check_number("wait", "timeout", timeout, above=0, optional=True, unit="seconds")
+        until, poll = None if timeout is None else timing.monotonic() + timeout, _FIRST_POLL
+        while True:
+            found = await self.get(id_)
+            if found is None:
+                raise SetupError(f"there is no approval {id_!r}")
+            left = poll if until is None else min(poll, until - timing.monotonic())
+            if found.state != "pending" or left <= 0:
+                return found
+            await timing.sleep(left)
+            poll = min(poll * 1.5, _LAST_POLL)
+
+    async def _decide(
+        self, id_: str, state: str, by: str, arguments: Mapping[str, Any] | None, message: str
+    ) -> Approval:
+        check_type("decision", "by", by, str)
+        check_type("decision", "message", message, str)
+        if not by:
+            raise SetupError("a decision needs `by`, the name of who made it")
+        while True:
+            entry, rows, row = await self._requests.find(id_)
+            if row is None:
+                raise SetupError(f"there is no approval {id_!r}")
+            found = read_approval(row)
+            if found.state == "expired":
+                return found
+            if found.state != "pending":
+                return attrs.evolve(found, state="already decided")
+            decided: Row = {**row, "state": state, "by": by, "message": message, "decided_at": timing.wall_time()}
+            if arguments is not None:
+                edit = _check_arguments(row, arguments)
+                decided |= {"arguments": edit, "edit": edit, "edited": True}
+            if await self._requests.write(
+                id_.partition(".")[0], entry, [decided if each is row else each for each in rows]
+            ):
+                return read_approval(decided)
+
+
+def _check_arguments(row: Row, arguments: object) -> dict[str, Any]:
+    """Edited arguments as JSON values. The stage validates them once more, by the tool itself, before they run.
+
+    Raises:
+        SetupError: They do not fit the schema of the tool.
+    """
+    if row["sent"] is None:
+        raise SetupError(
+            f"approve: the arguments of {row['tool']!r} hold secrets and are not kept, so nobody can edit them"
+        )
+    if not isinstance(arguments, Mapping):
+        refuse("approve", "arguments", "a mapping by the names of parameters", arguments)
+    try:
+        sent = cast("dict[str, Any]", json.loads(json.dumps(dict(cast("Mapping[str, Any]", arguments)))))
+    except (TypeError, ValueError) as exc:
+        raise SetupError(f"approve: `arguments` must be JSON values: {exc}") from exc
+
+    def never() -> None: ...
+
+    tool = Tool.from_schema(name=row["tool"], parameters=row["schema"], handler=never)
+    found = tool.parse(sent)
+    if isinstance(found, (InvalidParams, MalformedCall)):
+        raise SetupError(f"approve: `arguments` must fit the tool: {render(found)}")
+    return sent

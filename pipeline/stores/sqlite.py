@@ -1,0 +1,220 @@
+"""SQLite: a store in one file, for the processes of one machine."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from time import monotonic, sleep
+
+from .. import timing
+from ..errors import SetupError
+from ..options import check_type, refuse
+from .batched import BatchedStore, Get, Job, Page, Write, end_of
+from .store import ANY, Entry, StoreError
+
+_MODE = 0o600  # of a new file: it contains arguments and results
+_APPLICATION = 0x74637073  # "tcps": by it a file is known as a store
+_SCHEMA = 1
+_PAGE = 500  # keys
+_SWEEP_AFTER, _SWEPT = 250, 1_000  # writes, and the keys that are looked at then
+_WAL_PAUSE = 0.02  # seconds
+# `until` before `value`: to look for it, SQLite need not walk over a long value.
+_CREATE = """
+    create table entries (key blob primary key, version integer not null, until real, value blob not null) without rowid
+"""
+_GET = "select value, version from entries where key = ? and (until is null or until > ?)"
+_VERSION = "select version from entries where key = ? and (until is null or until > ?)"
+_PUT = "insert or replace into entries (key, version, until, value) values (?, ?, ?, ?)"
+_PAGE_OF = """
+    select key, value, version from entries
+    where key >= ? and key < ? and (until is null or until > ?) order by key limit ?
+"""
+_SLICE_END = "select key from entries where key >= ? order by key limit 1 offset ?"
+_SWEEP = "delete from entries where key >= ? and key < ? and until <= ?"
+_HARMLESS = frozenset(  # after these the transaction was rolled back, and the connection is as good as before
+    (
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_TOOBIG,
+        sqlite3.SQLITE_IOERR_WRITE,  # a limit on the size of files
+        sqlite3.SQLITE_IOERR_SHMSIZE,
+    )
+)
+_NO_STORE = frozenset((sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT))
+_CLOSED = frozenset((sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY))
+
+
+class SQLite(BatchedStore[sqlite3.Connection]):
+    """A store in one file, shared by the processes of one machine.
+
+    A confirmed write survives a process that is killed. Writes that wait become one transaction. The file is made with
+    rights for its owner alone; beside it lie a ``-wal`` and a ``-shm`` file while it is open. Not for network file
+    systems: there SQLite cannot lock.
+
+    Args:
+        path: The file; it is made if it is missing.
+        survives_power_cut: Whether a write is confirmed only once it is on the disk, also if the machine loses power.
+            A write then takes about twice as long. Default False: such a loss may undo the last writes, all or none of
+            the keys of each.
+        timeout: Seconds that a call waits at most, for instance while another process writes. Default 5.
+
+    Raises:
+        SetupError: An option is of another type or out of its range. Opening it raises SetupError as well: the file
+            is not a store, has a newer schema, or cannot be made there.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, survives_power_cut: bool = False, timeout: float = 5.0) -> None:
+        check_type("SQLite", "path", path, str if isinstance(path, str) else os.PathLike, name="path")
+        check_type("SQLite", "survives_power_cut", survives_power_cut, bool)
+        self._path = os.fspath(path)
+        if self._path in ("", ":memory:"):
+            refuse("SQLite", "path", "the path of a file; for a store in memory use Memory()", path)
+        super().__init__(f"SQLite({self._path!r})", timeout)
+        self._synchronous = "full" if survives_power_cut else "normal"
+        self._writes = 0  # since keys were looked at whose time is over
+        self._swept = b""  # up to this key
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            with suppress(FileExistsError):  # files beside it get the same rights
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _MODE))
+        except OSError as exc:
+            raise SetupError(f"{self._name} cannot be made: {exc.strerror}") from exc
+        try:
+            # Less than a caller waits, so that it hears of the lock.
+            db = sqlite3.connect(self._path, isolation_level=None, timeout=0.8 * self._timeout)
+            with _closed_on_error(db):
+                self._prepare(db)
+        except sqlite3.Error as exc:
+            if code_of(exc) in _NO_STORE:
+                raise SetupError(f"{self._name} is not a SQLite database, or a damaged one") from exc
+            if code_of(exc) in _CLOSED:
+                raise SetupError(f"{self._name} cannot be used: {exc}") from exc
+            raise
+        return db
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        self._check_schema(db)
+        end = monotonic() + 0.8 * self._timeout
+        while True:  # the change to WAL does not wait as other statements do
+            try:
+                db.execute("pragma journal_mode = wal")
+                break
+            except sqlite3.OperationalError:
+                if monotonic() > end:
+                    raise
+                sleep(_WAL_PAUSE)
+        db.execute(f"pragma synchronous = {self._synchronous}")
+        db.execute("begin immediate")
+        try:
+            if self._check_schema(db):
+                db.execute(_CREATE)
+                db.execute(f"pragma application_id = {_APPLICATION}")
+                db.execute(f"pragma user_version = {_SCHEMA}")
+            db.execute("commit")
+        except BaseException:
+            db.execute("rollback")
+            raise
+
+    def _check_schema(self, db: sqlite3.Connection) -> bool:
+        """Whether the file is empty. Raises SetupError for one that is not a store of this schema."""
+        application, schema, tables = (
+            db.execute(sql).fetchone()[0]
+            for sql in ("pragma application_id", "pragma user_version", "select count(*) from sqlite_master")
+        )
+        if application == _APPLICATION and schema > _SCHEMA:
+            raise SetupError(
+                f"{self._name} has schema {schema}, of a newer toolcall-pipeline; this one knows {_SCHEMA}: "
+                "upgrade it, or use another file"
+            )
+        if application != _APPLICATION and (application or schema or tables):
+            raise SetupError(f"{self._name} is a database of another program: use another file")
+        return bool(application != _APPLICATION)
+
+    def _run(self, connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
+        writes = [job for job in jobs if isinstance(job, Write)]
+        if writes and (error := self._transact(connection, writes)) is not None:
+            for job in writes:
+                job.error = error
+        for read in jobs:  # after the writes, so that a read sees every write that was asked for before it
+            if isinstance(read, Get):
+                row = connection.execute(_GET, (read.key, timing.wall_time())).fetchone()
+                read.answer = None if row is None else Entry(*row)
+            elif isinstance(read, Page):
+                _read_page(connection, read)
+
+    def _transact(self, db: sqlite3.Connection, writes: Sequence[Write]) -> StoreError | None:
+        """Make all writes in one transaction; the error, if nothing was written.
+
+        Raises:
+            sqlite3.Error: It is not known what was written.
+        """
+        try:
+            db.execute("begin immediate")
+            for job in writes:
+                _write(db, job)
+            self._sweep(db, len(writes))
+            db.execute("commit")
+        except sqlite3.Error as exc:
+            if not _HARMLESS.intersection((code_of(exc), getattr(exc, "sqlite_errorcode", 0))):
+                raise
+            if db.in_transaction:
+                db.execute("rollback")
+            return StoreError(self._explain(exc))
+        return None
+
+    def _sweep(self, db: sqlite3.Connection, writes: int) -> None:
+        """Remove keys whose time is over, a slice of all keys at a time: four for each write, so it keeps up."""
+        self._writes += writes
+        if self._writes < _SWEEP_AFTER:
+            return
+        self._writes = 0
+        row = db.execute(_SLICE_END, (self._swept, _SWEPT)).fetchone()
+        db.execute(_SWEEP, (self._swept, b"\xff" if row is None else row[0], timing.wall_time()))
+        self._swept = b"" if row is None else row[0]
+
+    def _disconnect(self, connection: sqlite3.Connection) -> None:
+        connection.close()
+
+    def _abort(self, connection: sqlite3.Connection) -> None:
+        connection.interrupt()
+
+
+def _write(db: sqlite3.Connection, job: Write) -> None:
+    now = timing.wall_time()
+    for key, change in job.changes:
+        if change.expect is not ANY:
+            row = db.execute(_VERSION, (key, now)).fetchone()
+            if (None if row is None else row[0]) != change.expect:
+                return
+    for key, (_, value, _, ttl) in job.changes:
+        if value is None:
+            db.execute("delete from entries where key = ?", (key,))
+        else:
+            db.execute(_PUT, (key, job.version, None if ttl is None else now + ttl, value))
+    job.answer = job.version
+
+
+def _read_page(db: sqlite3.Connection, job: Page) -> None:
+    start = job.prefix if job.position is None else job.position
+    rows = db.execute(_PAGE_OF, (start, end_of(job.prefix), timing.wall_time(), _PAGE)).fetchall()
+    job.found = [(key, Entry(value, version)) for key, value, version in rows]
+    job.answer = rows[-1][0] + b"\x00" if len(rows) == _PAGE else None
+
+
+@contextmanager
+def _closed_on_error(db: sqlite3.Connection) -> Generator[None]:
+    try:
+        yield
+    except BaseException:
+        db.close()
+        raise
+
+
+def code_of(exc: sqlite3.Error) -> int:
+    """The primary result code of SQLite; the upper bits say more."""
+    return getattr(exc, "sqlite_errorcode", 0) & 0xFF

@@ -1,0 +1,122 @@
+"""``toolcall approvals`` and ``toolcall policy``: the commands of the person who decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from click.testing import CliRunner, Result
+
+from toolcall_pipeline import Approvals, Call, ToolRegistry
+from toolcall_pipeline.cli import main
+from toolcall_pipeline.cli.commands import toolcall
+from toolcall_pipeline.middlewares import Approve, standard
+from toolcall_pipeline.stores import SQLite
+
+HOSTILE = "\x1b[2J[red]Bob[/red]\u202e"
+
+
+def run(*command: str) -> Result:
+    return CliRunner().invoke(toolcall, command)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store in which two calls wait."""
+    path = tmp_path / "calls.db"
+
+    async def ask() -> None:
+        tools = ToolRegistry()
+
+        @tools.tool
+        async def pay(to: str, cents: int = 5) -> str:
+            return "paid"
+
+        kept = SQLite(path)
+        pipeline = standard(tools, store=kept).before("ledger", Approve(kept, effects=["mutating"]))
+        async with pipeline:
+            await pipeline(Call("pay", {"to": HOSTILE}, "1", "ann"))
+            await pipeline(Call("pay", {"to": "Al"}, "2", "ann"))
+
+    anyio.run(ask)
+    return path
+
+
+def list_ids(path: Path) -> list[str]:
+    async def read() -> list[str]:
+        async with Approvals(SQLite(path)) as approvals:
+            return [each.id for each in await approvals.pending()]
+
+    return anyio.run(read)
+
+
+def test_what_waits_is_listed_and_decided(store: Path) -> None:
+    """A list, one call, an approval with other arguments, a rejection; a second decision changes nothing."""
+    first, second = list_ids(store)
+    listed = run("approvals", "list", str(store))
+    assert (listed.exit_code, listed.output.count("pending")) == (0, 2)
+    shown = run("approvals", "show", str(store), second)
+    assert '"to": "Al"' in shown.output
+    assert "asked by     ann" in shown.output
+    done = run("approvals", "approve", str(store), first, "--by", "boss", "--arguments", '{"to": "Eve", "cents": 1}')
+    assert (done.exit_code, done.output) == (0, 'approved by boss: pay {"to": "Eve", "cents": 1}\n')
+    late = run("approvals", "reject", str(store), first, "--by", "chief")
+    assert (late.exit_code, late.output.partition(":")[0]) == (1, "already decided by boss")
+    assert run("approvals", "reject", str(store), second, "--message", "No.").exit_code == 0
+    assert run("approvals", "list", str(store)).output == "no call waits\n"
+    assert run("approvals", "list", str(store), "--all").output.count("rejected") == 1
+
+
+def test_a_hostile_argument_is_shown_as_text(store: Path) -> None:
+    """No escape, no markup and no invisible character of an argument reaches the terminal."""
+    for command in (("list", str(store)), ("show", str(store), list_ids(store)[0])):
+        output = run("approvals", *command).output
+        assert "\x1b" not in output
+        assert "\u202e" not in output
+        assert "[red]" in output.replace("\n", "").replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (("show", "STORE", "none.1"), "there is no approval 'none.1'"),
+        (("approve", "STORE", "none.1"), "there is no approval 'none.1'"),
+        (("approve", "STORE", "ID", "--arguments", "{"), "--arguments is not JSON"),
+        (("approve", "STORE", "ID", "--arguments", "[]"), "`arguments` must be a mapping"),
+        (("approve", "STORE", "ID", "--arguments", "{}"), "`arguments` must fit the tool"),
+        (("list", "absent.db"), "absent.db: no such file"),
+        (("list", __file__), "test_cli_approvals.py"),
+    ],
+)
+def test_bad_input_is_one_clear_line(command: tuple[str, ...], expected: str, store: Path) -> None:
+    """The exit code is 2, and the line says what is wrong."""
+    words = [str(store) if word == "STORE" else list_ids(store)[1] if word == "ID" else word for word in command]
+    done = run("approvals", *words)
+    assert (done.exit_code, expected in done.output) == (2, True), done.output
+    assert len(list_ids(store)) == 2
+
+
+def test_a_policy_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decisions for each tool, the rule for one call, and a mistake with its line."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop_tools.py").write_text(
+        "from toolcall_pipeline import ToolRegistry\n"
+        "registry = ToolRegistry()\n"
+        "@registry.tool\n"
+        "def pay(cents: int) -> str:\n"
+        "    '''Pay.'''\n"
+        "    return 'paid'\n"
+    )
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[[rules]]\ntool = 'pay'\narguments = {properties = {cents = {minimum = 9}}}\naction = 'deny'\n")
+    assert "the arguments fit" in run("policy", "check", str(policy), "shop_tools:registry").output
+    denied = run("policy", "check", str(policy), "shop_tools:registry", "--call", "pay", '{"cents": "9"}')
+    assert denied.output.startswith("deny by policy.toml:1 of policy ")
+    refused = run("policy", "check", str(policy), "shop_tools:registry", "--call", "pay", "{}")
+    assert (refused.exit_code, "refused before the policy" in refused.output) == (1, True)
+    policy.write_text("[[rules]]\ntool = 'pya'\naction = 'deny'\n")
+    wrong = run("policy", "check", str(policy), "shop_tools:registry")
+    assert (wrong.exit_code, "policy.toml:1: the rule names 'pya'" in wrong.output) == (2, True)
+    assert callable(main)

@@ -1,0 +1,151 @@
+"""Why a call was refused: the stage that decided stands in the report, on the span, in the log and in the metric."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from returns.result import Failure
+
+from support import Exported
+from toolcall_pipeline import (
+    Call,
+    Denied,
+    Handler,
+    InvalidParams,
+    Outcome,
+    Pipeline,
+    Problem,
+    ResolvedCall,
+    ToolRegistry,
+)
+from toolcall_pipeline.middlewares import LoopGuard, Trace, standard
+from toolcall_pipeline.testing import FakeClock
+
+LOGGER = "toolcall_pipeline"
+
+
+def tenants_only(call: ResolvedCall) -> ResolvedCall | Failure[Denied]:
+    return Failure(Denied("policy")) if call.principal == "stranger" else call
+
+
+async def office_hours(call: ResolvedCall, call_next: Handler[ResolvedCall]) -> Outcome:
+    return Failure(Denied("office_hours")) if call.principal == "late" else await call_next(call)
+
+
+def make(**options: Any) -> Pipeline:
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    async def find(word: str) -> str:
+        if word == "secret":
+            raise PermissionError("403")
+        if word == "bug":
+            raise ValueError("/private")
+        if word == "down":
+            raise ConnectionError
+        return word
+
+    @tools.tool(effect="read")
+    async def closed() -> str:
+        return ""
+
+    tools.disable("closed")
+    pipeline = standard(tools, attempts=1).after("available", tenants_only).before("retry", office_hours)
+    pipeline = pipeline.before("retry", LoopGuard(2, refuse_after=2))
+    return pipeline.replace("trace", Trace(**options)) if options else pipeline.without("trace")
+
+
+CASES = [
+    (Call("fnid", {"word": "a"}), "unknown_tool", "resolve"),
+    (Call("closed"), "unavailable", "available"),
+    (Call("find", {}), "validation", "validate"),
+    (Call("find", "{"), "malformed_call", "validate"),
+    (Call("find", {"word": "a"}, principal="stranger"), "permission", "tenants_only"),
+    (Call("find", {"word": "a"}, principal="late"), "permission", "office_hours"),
+    (Call("find", {"word": "secret"}), "permission", "classify"),
+    (Call("find", {"word": "bug"}), "internal", "execute"),
+    (Call("find", {"word": "down"}), "transient", "classify"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "stage"), CASES, ids=[f"{each[2]} {each[1]}" for each in CASES])
+async def test_who_decided(call: Call, kind: str, stage: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Report, span, metric and log name the same stage, and the log names it where nothing is recorded as well."""
+    exported, reader = Exported(), InMemoryMetricReader()
+    meters = MeterProvider([reader], shutdown_on_exit=False)
+    with caplog.at_level(logging.INFO, LOGGER):
+        report = await make(tracer_provider=exported.provider, meter_provider=meters).report(call)
+        await make()(call)
+    assert report.error is not None
+    assert (report.error.kind, report.decided_by) == (kind, stage)
+    assert f"decided_by='{stage}'" in repr(report)
+    span = next(each for each in exported.spans if each.name.startswith("execute_tool"))
+    assert (span.attributes or {})["toolcall.decided_by"] == stage
+    data: Any = reader.get_metrics_data()
+    metrics = data.resource_metrics[0].scope_metrics[0].metrics
+    (duration,) = [each for each in metrics if each.name == "gen_ai.execute_tool.duration"]
+    assert [point.attributes["toolcall.decided_by"] for point in duration.data.data_points] == [stage]
+    records = [each for each in caplog.records if each.name == LOGGER]
+    assert [getattr(each, "toolcall.decided_by") for each in records] == [stage, stage]
+
+
+async def test_a_loop_guard_is_told_from_a_403(caplog: pytest.LogCaptureFixture) -> None:
+    """Both are ``permission``; the stage tells them apart."""
+    pipeline = make(tracer_provider=Exported().provider)
+    with caplog.at_level(logging.INFO, LOGGER):
+        reports = [await pipeline.report(Call("find", {"word": "a"}, conversation="t1")) for _ in range(5)]
+    refused = [each for each in reports if each.error is not None]
+    assert {(each.error.kind, each.decided_by) for each in refused if each.error} == {("permission", "loop_guard")}
+    assert reports[0].decided_by == ""
+    assert "decided_by" not in repr(reports[0])
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (Call("fnd", {"word": "a"}), "did you mean 'find'?"),
+        (Call("find", {"word": "bug"}), "internal: ValueError"),
+        (Call("find", "[1]"), "malformed_call: '"),
+    ],
+)
+async def test_the_log_says_what_helps(call: Call, said: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The suggestion for an unknown name, the reason of a malformed call, the class of a crash."""
+    with caplog.at_level(logging.INFO, LOGGER):
+        await make()(call)
+    assert said in caplog.text
+
+
+async def test_the_words_of_an_authors_own_check(caplog: pytest.LogCaptureFixture) -> None:
+    """A check of the author's own says what its rule does not."""
+
+    def check(call: ResolvedCall) -> Failure[InvalidParams]:
+        return Failure(InvalidParams((Problem("word", "validator", "not a word of ours"),)))
+
+    with caplog.at_level(logging.INFO, LOGGER):
+        await make().after("available", check).call("find", {"word": "a"})
+    assert "not a word of ours" in caplog.text
+
+
+async def test_the_waits_of_a_call_are_measured() -> None:
+    """The total wait between the attempts is an attribute of the call's span, a histogram, and in the report."""
+    exported, reader = Exported(), InMemoryMetricReader()
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    async def down() -> str:
+        raise ConnectionError
+
+    trace = Trace(tracer_provider=exported.provider, meter_provider=MeterProvider([reader], shutdown_on_exit=False))
+    with FakeClock():
+        report = await standard(tools).replace("trace", trace).report(Call("down"))
+    assert report.waited == sum(each.wait for each in report.attempts) > 0
+    span = next(each for each in exported.spans if each.name == "execute_tool down")
+    assert (span.attributes or {})["toolcall.retry.wait"] == report.waited
+    data: Any = reader.get_metrics_data()
+    metrics = data.resource_metrics[0].scope_metrics[0].metrics
+    (waits,) = [each for each in metrics if each.name == "toolcall.tool.retry_wait"]
+    assert [point.sum for point in waits.data.data_points] == [report.waited]

@@ -1,0 +1,170 @@
+"""Limits that share a store: the same rules over each store, a store that is away, and how many writes they make."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from returns.result import Failure, Success
+
+from limit_cases import CASES, DONE, check_rate, check_units, run
+from support import PATIENT
+from toolcall_pipeline import SetupError, Stack, ToolRegistry, Unavailable
+from toolcall_pipeline.middlewares import CircuitBreaker, Concurrency, Execute, RateLimit, Resolve, Validate, standard
+from toolcall_pipeline.stores import Change, Entry, Memory, SQLite, StoreError
+from toolcall_pipeline.testing import FakeClock, assert_failure, assert_success, check_stage
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_limits_share_a_store_in_memory(case: str) -> None:
+    """Each rule of a shared limit holds in one process."""
+    with anyio.fail_after(PATIENT):
+        await CASES[case](Memory())
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_limits_share_a_file(tmp_path: Path, case: str) -> None:
+    """Each rule of a shared limit holds over a file."""
+    with anyio.fail_after(PATIENT):
+        async with SQLite(tmp_path / "a.db") as store:
+            await CASES[case](store)
+
+
+class Switched(Memory):
+    """A store that can be away, and counts its writes."""
+
+    is_away = False
+    writes = 0
+
+    async def get(self, key: str, /) -> Entry | None:
+        if self.is_away:
+            raise StoreError("the store is away")
+        return await super().get(key)
+
+    async def write(self, *changes: Change) -> int | None:
+        self.writes += 1
+        if self.is_away:
+            raise StoreError("the store is away", maybe_written=True)
+        await anyio.lowlevel.checkpoint()
+        return await super().write(*changes)
+
+
+LIMITS: dict[str, Any] = {
+    "rate_limit": partial(RateLimit, 1, burst=2),
+    "concurrency": partial(Concurrency, 1, max_queue=0),
+    "circuit_breaker": partial(CircuitBreaker, failures=1),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+async def test_a_store_that_is_away(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """The option decides whether calls are refused or limited by their process; the log says so once, and its end."""
+    store = Switched()
+    store.is_away = True
+    closed = LIMITS[name](store=store, when_away="refuse")
+    local = LIMITS[name](store=store, when_away="local")
+    for _ in range(3):
+        assert await run(closed) == Failure(Unavailable("probe", "store_away"))
+    assert await run(local) == DONE
+    texts = [record.getMessage() for record in caplog.records]
+    assert len(texts) == 2
+    assert "calls are refused" in texts[0]
+    assert "each process" in texts[1]
+    store.is_away = False
+    assert await run(closed) == DONE
+    assert "answers again" in caplog.records[-1].getMessage()
+
+
+async def test_a_limit_in_this_process_holds_while_the_store_is_away() -> None:
+    """With `when_away="local"` a burst passes once, and then calls are refused as without a store."""
+    store = Switched()
+    store.is_away = True
+    with FakeClock():
+        limit = RateLimit(1, burst=2, store=store, when_away="local")
+        outcomes = [await run(limit) for _ in range(3)]
+    assert [type(each) for each in outcomes] == [Success, Success, Failure]
+
+
+async def test_callers_of_a_process_share_a_write() -> None:
+    """A hundred calls at once take their slots with a handful of writes, and no more of them pass than may."""
+    store = Switched()
+    with FakeClock():
+        limit = RateLimit(1, burst=40, store=store)
+        outcomes: list[Any] = []
+
+        async def call() -> None:
+            outcomes.append(await run(limit))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(100):
+                tasks.start_soon(call)
+    assert outcomes.count(DONE) == 40
+    assert store.writes <= 4
+
+
+async def test_a_cancelled_leader_hands_the_round_on() -> None:
+    """A call that is cancelled while it asks for others, too, does not keep them waiting."""
+    store = Switched()
+    limit = RateLimit(1, burst=40, store=store)
+    done: list[Any] = []
+
+    async def call() -> None:
+        done.append(await run(limit))
+
+    with anyio.fail_after(PATIENT):
+        async with anyio.create_task_group() as tasks, anyio.create_task_group() as leading:
+            leading.start_soon(call)
+            await anyio.lowlevel.checkpoint()
+            for _ in range(5):
+                tasks.start_soon(call)
+            await anyio.lowlevel.checkpoint()
+            leading.cancel_scope.cancel()
+    assert done.count(DONE) >= 5
+
+
+async def test_a_key_that_differs_between_processes_is_a_mistake_of_set_up() -> None:
+    """A function of the user's must return what all processes can compare."""
+    limit = RateLimit(1, key=lambda _: object(), store=Memory())
+    with pytest.raises(SetupError, match="`key` must return a text, a number or a tuple of these, not object"):
+        await run(limit)
+
+
+async def test_a_pipeline_runs_a_shared_limit_where_it_stands_and_opens_its_store(tmp_path: Path) -> None:
+    """With a store a rate limit is a middleware; the pipeline opens and closes the store."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    def probe() -> int:
+        return 7
+
+    limit = RateLimit(1, burst=1, store=SQLite(tmp_path / "a.db"))
+    untyped: Any = limit  # the type checkers know its class as a check
+    pipelines = (
+        standard(tools).before("retry", limit),
+        Stack().check(Resolve(tools)).check(Validate()).wrap(limit.queueing(max_wait=0)).end(Execute()),
+    )
+    async with pipelines[0], pipelines[1]:
+        assert_success(await pipelines[0].call("probe", {}))
+        assert_failure(await pipelines[1].call("probe", {}), kind="unavailable")
+    assert Stack().check(Resolve(tools)).check(Validate()).wrap(untyped).end(Execute()).stages[-2] == "rate_limit"
+    with pytest.raises(SetupError, match="make it a middleware"):
+        Stack().check(Resolve(tools)).check(limit)
+    untyped = RateLimit(1)
+    with pytest.raises(SetupError, match="takes a call only"):
+        Stack().check(Resolve(tools)).wrap(untyped)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_shared_limit_keeps_the_rules_of_a_stage(name: str) -> None:
+    """With a store as without one."""
+    check_stage(LIMITS[name](store=Memory()))
+
+
+@pytest.mark.long
+def test_four_processes_keep_a_limit(tmp_path: Path) -> None:
+    """Never more than the limit, and at least nine tenths of it are used."""
+    check_rate("sqlite", str(tmp_path / "a.db"))
+    check_units("sqlite", str(tmp_path / "a.db"))

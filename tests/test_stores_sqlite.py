@@ -1,0 +1,297 @@
+"""SQLite as a store: processes, kills, full disks, locks, and files that are no store."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from store_cases import contend, kill, start
+from support import PATIENT
+from toolcall_pipeline import Call, Outcome, SetupError, ToolRegistry
+from toolcall_pipeline.compose import Handler
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.stores import ANY, Change, SQLite, Store, StoreError
+from toolcall_pipeline.testing import FakeClock, assert_success, check_store
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.db"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("survives_power_cut", [False, True])
+def test_it_keeps_the_rules(path: Path, survives_power_cut: bool) -> None:
+    """A store in a file keeps each rule, on each event loop, also if it waits for the disk."""
+    check_store(SQLite(path, survives_power_cut=survives_power_cut))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["sqlite", "sqlite-full"])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_processes_share_a_file(path: Path, kind: str) -> None:
+    """Four processes that change two keys at once, by what they read, lose nothing and do nothing twice."""
+    await contend(kind, str(path))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["sqlite", "sqlite-full"])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_killed_process_leaves_nothing_half_written(path: Path, kind: str) -> None:
+    """There are both keys of a write or none, and all that was confirmed."""
+    await kill(kind, str(path), kills=10)
+
+
+def test_a_full_disk_is_an_error_and_nothing_is_written_in_part(path: Path) -> None:
+    """A write that finds no room says that nothing was written; there are both keys of each write, and reads go on."""
+    with start("sqlite", str(path), "fill", 300_000) as child:
+        printed = child.communicate(timeout=PATIENT)[0].split()
+    written, maybe_written, are_pairs, pairs = printed
+    assert (child.returncode, maybe_written, are_pairs, pairs) == (0, "False", "True", written)
+    assert int(written) > 5
+
+
+async def test_a_file_is_for_its_owner(path: Path) -> None:
+    """The file and those beside it can be read by their owner alone: they hold arguments and results."""
+    async with SQLite(path) as store:
+        await store.write(Change("a", b"1"))
+        assert {stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()} == {0o600}
+
+
+async def test_what_was_written_is_there_for_the_next_one(path: Path) -> None:
+    """Values, versions and ends outlive the store object."""
+    async with SQLite(path) as store:
+        version = await store.write(Change("a", b"1"), Change("b", b"2", ttl=3600))
+    async with SQLite(path) as store:
+        assert await store.get("a") == (b"1", version)
+        assert await store.get("b") == (b"2", version)
+
+
+def _text(path: Path) -> None:
+    path.write_text("not a database" * 100)
+
+
+def _read(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
+def _run(*statements: str) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        db = sqlite3.connect(path)
+        for each in statements:
+            db.execute(each)
+        db.commit()
+        db.close()
+
+    return make
+
+
+NO_STORES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a text": (_text, "is not a SQLite database"),
+    "a folder": (Path.mkdir, "cannot be"),
+    "in no folder": (lambda path: path.parent.rmdir(), "cannot be made"),
+    "of another program": (_run("create table users (name)"), "of another program"),
+    "marked by another program": (_run("pragma application_id = 7"), "of another program"),
+    "newer": (
+        _run("create table entries (x)", "pragma application_id = 1952673907", "pragma user_version = 2"),
+        "has schema 2, of a newer toolcall-pipeline; this one knows 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NO_STORES)
+async def test_a_file_that_is_no_store_is_a_mistake_of_set_up(path: Path, case: str) -> None:
+    """Opening it raises one SetupError that names the file and says what it is; the file is not changed."""
+    make, text = NO_STORES[case]
+    make(path)
+    before = _read(path)
+    with pytest.raises(SetupError, match=text) as caught:
+        async with SQLite(path):
+            raise AssertionError
+    assert str(path) in str(caught.value)
+    assert _read(path) == before
+
+
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {"path": 7},
+    {"path": ":memory:"},
+    {"path": ""},
+    {"path": "a.db", "survives_power_cut": "yes"},
+    {"path": "a.db", "timeout": 0},
+    {"path": "a.db", "timeout": None},
+)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_an_option_that_is_not_allowed_is_refused(options: dict[str, Any]) -> None:
+    """A wrong option raises SetupError when the store is made."""
+    with pytest.raises(SetupError, match="SQLite: `"):
+        SQLite(**options)
+
+
+async def test_a_locked_file_is_an_error_within_the_time_limit(path: Path) -> None:
+    """While another process holds the lock a write ends with StoreError, has written nothing, and reads go on."""
+    async with SQLite(path, timeout=0.3) as store:
+        await store.write(Change("a", b"1"))
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("begin immediate")
+        with anyio.fail_after(PATIENT):
+            with pytest.raises(StoreError) as caught:
+                await store.write(Change("a", b"2"))
+            assert not caught.value.maybe_written
+            assert (found := await store.get("a")) is not None
+            assert found.value == b"1"
+            other.execute("rollback")
+            other.close()
+            assert await store.write(Change("a", b"3"))
+
+
+async def test_it_must_be_open() -> None:
+    """A store that was not opened, or is closed again, says so to the programmer."""
+    store = SQLite("unused.db")
+    with pytest.raises(SetupError, match="is not open"):
+        await store.get("a")
+
+
+async def test_the_last_user_closes_it(path: Path) -> None:
+    """Stages, pipelines and users may open one store; it stays open until each of them has left."""
+    store = SQLite(path)
+    async with store:
+        async with store:
+            await store.write(Change("a", b"1"))
+        assert await store.get("a") is not None
+    with pytest.raises(SetupError, match="is not open"):
+        await store.get("a")
+
+
+async def test_a_write_that_is_cancelled_in_the_queue_is_not_made(path: Path) -> None:
+    """What was cancelled before it began has no effect; so a cancelled call leaves nothing behind."""
+    async with SQLite(path) as store:
+        await store.write(Change("a", b"1"))
+        other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        other.execute("begin immediate")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(store.write, Change("first", b"1"))
+            await anyio.wait_all_tasks_blocked()
+            while not _has_begun(store):  # noqa: ASYNC110  # in another thread
+                await anyio.sleep(0.001)
+            async with anyio.create_task_group() as inner:
+                inner.start_soon(store.write, Change("second", b"1"))
+                await anyio.wait_all_tasks_blocked()
+                inner.cancel_scope.cancel()
+            other.execute("rollback")
+            other.close()
+        assert [key async for key, _ in store.scan()] == ["a", "first"]
+
+
+def _has_begun(store: Any) -> bool:
+    return bool(store._worker.jobs.empty())
+
+
+async def test_waiting_writes_become_one_commit(path: Path) -> None:
+    """While one transaction waits, further writes queue up, and the next transaction makes all of them."""
+    async with SQLite(path) as store:
+        commits = _count_commits(store)
+        async with anyio.create_task_group() as tasks:
+            for number in range(200):
+                tasks.start_soon(store.write, Change(f"k{number}", b""))
+        assert sum(commits) == 200
+        assert len(commits) < 40
+
+
+def _count_commits(store: Any) -> list[int]:
+    commits: list[int] = []
+    transact = store._transact
+
+    def count(db: Any, writes: Any) -> Any:
+        commits.append(len(writes))
+        return transact(db, writes)
+
+    store._transact = count
+    return commits
+
+
+async def test_event_loops_of_several_threads_share_it(path: Path) -> None:
+    """One store object serves every event loop of the process."""
+    async with SQLite(path) as store:
+
+        async def write(name: str) -> None:
+            for number in range(20):
+                await store.write(Change(f"{name}{number}", b""))
+
+        loops = [threading.Thread(target=anyio.run, args=(write, name)) for name in "abc"]
+        for each in loops:
+            each.start()
+        await write("d")
+        for each in loops:
+            await anyio.to_thread.run_sync(each.join)
+        assert len([key async for key, _ in store.scan()]) == 80
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_it_works_in_the_child_of_a_fork(path: Path) -> None:
+    """A child that is forked while the store is open gets a thread and a connection of its own."""
+    async with SQLite(path) as store:
+        await store.write(Change("parent", b"1"))
+        pid = os.fork()
+        if not pid:
+            code = 1
+            try:
+                thread = threading.Thread(target=anyio.run, args=(store.write, Change("child", b"1")))
+                thread.start()
+                thread.join(PATIENT)
+                code = 0
+            finally:
+                os._exit(code)
+        assert await anyio.to_thread.run_sync(os.waitpid, pid, 0) == (pid, 0)
+        await store.write(Change("parent", b"2"))
+        assert [key async for key, _ in store.scan()] == ["child", "parent"]
+
+
+async def test_keys_whose_time_is_over_are_removed(path: Path) -> None:
+    """They do not fill the file: their number stays bounded by that of the keys that live."""
+    with FakeClock() as clock:
+        async with SQLite(path) as store:
+            for start_at in range(0, 6_000, 50):
+                await store.write(*(Change(f"{n:05}", b"", ANY, 1.0) for n in range(start_at, start_at + 50)))
+                await store.write(Change("n", b""))
+                clock.advance(0.5)
+                for _ in range(10):
+                    await store.write(Change("n", b""))
+        db = sqlite3.connect(path)
+        assert db.execute("select count(*) from entries").fetchone()[0] < 3_000
+        db.close()
+
+
+async def test_a_pipeline_opens_and_closes_the_store_that_a_stage_names(path: Path) -> None:
+    """A stage lists its store in `resources`."""
+
+    class Counting:
+        def __init__(self, store: Store) -> None:
+            self.resources = (store,)
+
+        async def __call__(self, call: Call, call_next: Handler[Call]) -> Outcome:
+            await self.resources[0].write(Change(call.id, b""))
+            return await call_next(call)
+
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    def probe() -> int:
+        return 7
+
+    store = SQLite(path)
+    pipeline = standard(tools).before("retry", Counting(store))
+    async with pipeline:
+        assert_success(await pipeline.call("probe", {}, id="call_1"))
+        assert await store.get("call_1") is not None
+    with pytest.raises(SetupError, match="is not open"):
+        await store.get("call_1")
