@@ -131,10 +131,10 @@ class Trace:
         """
         spans, listeners = self._spans, self._listeners
         idle = listeners.idle_from <= started < listeners.idle_until
-        if idle and spans.unrecorded_from <= started < spans.unrecorded_until:
+        if started < spans.unrecorded_until and spans.unrecorded_from <= started and idle:
             return None
         context = get_current()
-        if context.get(SUPPRESS):
+        if context and context.get(SUPPRESS):
             return None
         span = spans.start(tool, started, context)
         return span if idle else listeners.join(span, tool, started)

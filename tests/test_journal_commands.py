@@ -23,6 +23,7 @@ from toolcall_pipeline.cli.commands import toolcall
 from toolcall_pipeline.journal import JournalFile, explain, read_forms, replay, summarise
 from toolcall_pipeline.journal.page import write_page
 from toolcall_pipeline.middlewares import Validate, standard
+from toolcall_pipeline.stores import SQLite
 
 HERE = Path(__file__).parent
 
@@ -154,6 +155,27 @@ async def test_a_call_that_did_not_run_then(tmp_path: Path) -> None:
     asked = await replay(changed, forms, run_reads=True)
     assert dict(asked.tools["add"].changes) == {("validation", "success"): 2}
     assert (asked.ran, asked.unmatched, journal_tools.ran) == (1, 0, ["add"])
+
+
+async def test_a_replay_of_approvals(tmp_path: Path) -> None:
+    """What waited for a person waits again, in a store in memory; that of the application is not written to."""
+    rules = tmp_path / "policy.toml"
+    rules.write_text('default = "allow"\n[[rules]]\ntool = "pay"\naction = "approve"\n')
+    store, path = SQLite(tmp_path / "ledger.db"), tmp_path / "calls.db"
+    pipeline = standard(journal_tools.tools, store=store, policy=rules, journal=path)
+    async with pipeline:
+        await pipeline.call("pay", {"amount": 5, "token": "secret"}, id="a")
+        await pipeline.call("find", {"name": "a"}, id="b")
+    forms = list(read_forms(path)[0])
+    assert [form["kind"] for form in forms] == ["awaiting_approval", None]
+    before = read_all(tmp_path / "ledger.db")
+    found = await replay(pipeline, [{**form, "masked": False} for form in forms])
+    assert (found.replayed, found.changed, found.left_out) == (2, 0, ("trace",))
+    assert read_all(tmp_path / "ledger.db") == before
+
+
+def read_all(path: Path) -> bytes:
+    return path.read_bytes()
 
 
 def test_the_command_replay_and_its_test(tmp_path: Path) -> None:

@@ -507,7 +507,7 @@ def replay(journal: Path, target: str, as_json: bool, test: Path | None, run_rea
     current directory is searched first.
 
     No tool runs: a body is answered with what is recorded of the call, or of an equal one. A call that would run now,
-    and has no record, is counted. No stage waits, and stages that record or have a store are left out.
+    and has no record, is counted. No stage waits, and nothing is recorded.
 
     \b
     Exit code: 0    each call comes to the same

@@ -17,6 +17,7 @@ from ..identity.digests import digest
 from ..messages import render
 from ..report.json_form import Form, is_replayable, read_form
 from ..report.report_rows import kind_of
+from ..stores import Memory
 from ..testing import FakeClock
 from .summary import NO_TOOL
 
@@ -73,7 +74,7 @@ class Replay:
         not_replayable: The others, by the reason: ``masked``, ``cut``, ``no content``, ``cancelled``.
         unmatched: Those that would run now, and did not run then.
         ran: Reads that ran for want of a record, because that was asked for.
-        left_out: The stages of the pipeline that were left out, since they would record or remember.
+        left_out: The stages of the pipeline that were left out, since they would record.
         tools: By the name of the tool then; ``"?"`` for names that no tool has.
     """
 
@@ -158,7 +159,8 @@ class RecordedEnd:
 async def replay(pipeline: Pipeline, forms: Iterable[Form], *, run_reads: bool = False) -> Replay:
     """Run recorded calls through a pipeline, in their order and by their times, and say what changes.
 
-    Stages that record, as `Trace` does, and those with a ``store`` are left out: nothing of the application is written.
+    Stages that record, as `Trace` and `Ledger` do, are left out, and those with a ``store`` get one in memory: the
+    application's own is not written to.
     Time does not pass but from call to call, so no retry waits.
 
     Args:
@@ -234,15 +236,19 @@ def _find_hindrance(form: Form) -> str | None:
 
 
 def _leave_out(pipeline: Pipeline) -> tuple[Pipeline, tuple[str, ...]]:
-    """The pipeline without the stages that record or remember, and their names."""
-    left_out = tuple(
-        stage.name
-        for stage in pipeline.entries[:-1]
-        if stage.role == "observe" or getattr(stage.obj, "store", None) is not None
-    )
-    for name in left_out:
-        pipeline = pipeline.without(name)
-    return pipeline, left_out
+    """The pipeline without the stages that record, and their names. Those with a store get one in memory.
+
+    The ledger is left out, unless approvals need it: it would ask the ``verify`` of a tool, which is the application's.
+    """
+    left_out: list[str] = []
+    kinds = {stage.placement.kind for stage in pipeline.entries}
+    for stage in pipeline.entries[:-1]:
+        if stage.role == "observe" or (stage.placement.kind == "ledger" and "approve" not in kinds):
+            left_out.append(stage.name)
+            pipeline = pipeline.without(stage.name)
+        elif getattr(stage.obj, "store", None) is not None:
+            pipeline = pipeline.replace(stage.name, attrs.evolve(stage.obj, store=Memory()))
+    return pipeline, tuple(left_out)
 
 
 def _answer(form: Form, ran: list[Any], attempt: int) -> Outcome:
