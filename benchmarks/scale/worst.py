@@ -5,7 +5,8 @@ give back: hand-made families, and random calls. Each goes through the standard 
 on the loop, since the tools do nothing: the name, the limits, the schema, repairs, advice, the text for the model, the
 report's `undeclared`, and the text of the outcome in a record, without secrets. The bound is 50 ms and 0.1 ms for each
 kB of the call and its result, in processor time of the loop's thread, as the machine may have other work; the best of
-three runs counts. The memory that a hand-made case takes, at its peak and beside the call and the result themselves, is bounded as well.
+three runs counts. The memory that a hand-made case takes, at its peak and beside the call and the result themselves, is
+bounded as well.
 """
 
 from __future__ import annotations
