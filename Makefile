@@ -41,7 +41,7 @@ NEEDS_semantic_kernel := 'semantic-kernel>=1.45'
 NEEDS_strands := 'strands-agents>=1.62'
 WHEN_STALE := pyproject.toml Makefile
 PYTEST = $(BIN)/pytest -n auto --dist worksteal --durations=10
-TYPES = $(BIN)/python tests/support/snippets.py build/readme $(shell git ls-files "*README.md" "*GALLERY.md" TUTORIAL.md) || exit 1; \
+TYPES = $(BIN)/python tests/support/snippets.py build/readme $(shell git ls-files "*.md") || exit 1; \
 	$(BIN)/mypy toolcall_pipeline tests benchmarks build/readme & mypy=$$!; $(BIN)/pyright; pyright=$$?; \
 	wait $$mypy && [ $$pyright = 0 ]
 

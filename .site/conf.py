@@ -103,7 +103,7 @@ def _describe(room: str, name: str, first_places: dict[int, str]) -> str:
         return f".. autofunction:: {full}\n"
     if type(obj).__module__ in ("builtins", "types", "typing"):  # an alias: autodoc would show the words of typing
         words = re.sub(r"\b(?:\w+\.)+(?=\w)", "", str(obj))
-        return f".. py:data:: {full}\n\n   ``{words[:300]}``\n"
+        return f".. py:data:: {full}\n\n   ``{words[:300].rstrip()}``\n"
     return f".. autodata:: {full}\n   :no-value:\n"
 
 

@@ -185,7 +185,8 @@ async def _run_counted(call: ValidCall, guards: Guards) -> Outcome:
         return Failure(Crashed(exc))
     try:
         value: object = await tool.fn(**params)
-        if is_container(value):
+        is_plain = type(value) in PLAIN_TYPES
+        if not is_plain and is_container(value):
             value = await open_containers(value)
     except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
         guards.learn_raised(exc)
@@ -196,7 +197,7 @@ async def _run_counted(call: ValidCall, guards: Guards) -> Outcome:
             raise
         guards.learn_raised(exc)
         return guards.conclude(call, Failure(Crashed(exc)))
-    return guards.conclude(call, _read_result(value, tool))
+    return guards.conclude(call, Success(value) if is_plain else _read_result(value, tool))
 
 
 async def _run_unmarked(executor: Executor, call: ValidCall) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ..compose import Pipeline, Stack
 from ..errors import SetupError
@@ -28,6 +28,9 @@ from .timeout import Timeout
 from .trace import Trace
 from .validate import Validate
 
+if TYPE_CHECKING:
+    from ..journal import Journal
+
 
 def standard(
     tools: ToolView,
@@ -45,6 +48,7 @@ def standard(
     wording: Wording | None = None,
     store: Store | None = None,
     policy: str | PathLike[str] | RuleSet | None = None,
+    journal: str | PathLike[str] | Journal | None = None,
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
 
@@ -68,6 +72,7 @@ def standard(
             ``ledger`` outside of ``retry``, see `Ledger`. Default None: a conversation is remembered in this process.
         policy: The path of a policy file, or its rules, see `Policy`; it adds the stage ``policy`` after ``validate``,
             and ``approve`` if a rule says so, which needs ``store``. Default None: no such stage.
+        journal: The path of a file that keeps the report of each call, or a `Journal`. Default None: none.
 
     Raises:
         SetupError: An option is out of its range, or of another type; an entry of ``errors`` is not valid; or a tool of
@@ -79,7 +84,7 @@ def standard(
     limits = Limits() if limits is None else limits
     pipeline = (
         Stack()
-        .observe(Trace(redact=redact))  # outermost: refused calls are recorded too
+        .observe(Trace(redact=redact, sinks=_list_sinks(journal)))  # outermost: refused calls are recorded too
         .check(Resolve(tools, canonical_names=canonical_names, listed=listed))
         .check(Available(tools))  # before validate: no correction of arguments for a closed tool
         .check(Validate(limits=limits))  # last of the checks: the stages after it need the params
@@ -103,3 +108,15 @@ def standard(
         pipeline = pipeline.after("validate", stage)
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))
+
+
+def _list_sinks(journal: object) -> list[Journal]:
+    if journal is None:
+        return []
+    from ..journal import Journal, get_journal  # with SQLite; most pipelines do without
+
+    if isinstance(journal, Journal):
+        return [journal]
+    if not isinstance(journal, (str, PathLike)):
+        refuse("standard", "journal", "the path of a file or a Journal", journal)
+    return [get_journal(cast("str", journal))]

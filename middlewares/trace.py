@@ -119,6 +119,11 @@ class Trace:
             self.sinks, self.meter_provider, stage_durations=self.stage_durations, deferred=self.deferred
         )
 
+    @property
+    def resources(self) -> tuple[Any, ...]:
+        """The sinks that are opened and closed with the pipeline, such as a `Journal`."""
+        return tuple(sink for sink in self.sinks if hasattr(type(sink), "__aenter__"))
+
     def begin(self, tool: Tool[..., Any] | None, started: int) -> Recorder | None:
         """Start to record one call that started at ``started`` (wall clock, ns).
 
@@ -126,10 +131,10 @@ class Trace:
         """
         spans, listeners = self._spans, self._listeners
         idle = listeners.idle_from <= started < listeners.idle_until
-        if idle and spans.unrecorded_from <= started < spans.unrecorded_until:
+        if started < spans.unrecorded_until and spans.unrecorded_from <= started and idle:
             return None
         context = get_current()
-        if context.get(SUPPRESS):
+        if context and context.get(SUPPRESS):
             return None
         span = spans.start(tool, started, context)
         return span if idle else listeners.join(span, tool, started)

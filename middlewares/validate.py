@@ -62,10 +62,10 @@ class Validate:
         if call.finish_reason is not None and (stopped := _STOPPED.get(call.finish_reason)) is not None:
             return Failure(stopped)
         tool = call.tool
+        parse, parameters = tool.parse, tool.parameters
         arguments: Any = call.arguments
         # Valid arguments of most tools are flat: then only long texts can break a limit, and the rest is looked at only
         # where it is not valid.
-        parameters = tool.parameters
         if not parameters.flat:
             measured = True
         elif type(arguments) is _DICT:
@@ -78,7 +78,7 @@ class Validate:
             measured = type(arguments) is not str or len(arguments) > self.limits.flat_text
         if measured and (too_large := self.limits.check(arguments)) is not None:
             return Failure(too_large)
-        params: Any = tool.parse(arguments)
+        params: Any = parse(arguments)
         if type(params) is _DICT:
             if parameters.root is not None and not (parameters.flat and parameters.names.issuperset(params)):
                 return self._accept(call, params)

@@ -44,6 +44,7 @@ from .errors import Transient as Transient
 from .errors import Unavailable as Unavailable
 from .errors import UnknownTool as UnknownTool
 from .forking import register_after_fork as register_after_fork
+from .journal import Journal as Journal
 from .messages import ToolCallError as ToolCallError
 from .messages import Wording as Wording
 from .messages import raise_for_error as raise_for_error

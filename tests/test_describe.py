@@ -18,6 +18,7 @@ from toolcall_pipeline.middlewares import (
     Classify,
     Concurrency,
     Execute,
+    Ledger,
     LoopGuard,
     RateLimit,
     Resolve,
@@ -28,6 +29,7 @@ from toolcall_pipeline.middlewares import (
     Validate,
     standard,
 )
+from toolcall_pipeline.stores import Memory
 from toolcall_pipeline.testing import script
 
 tools = ToolRegistry()
@@ -94,6 +96,11 @@ ORDERS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         (lambda: around(Retry(), LoopGuard(), Classify()), "retry_0 must stand inside of loopguard_1: "),
         (lambda: around(Cache(1), LoopGuard()), "cache_0 must stand inside of loopguard_1: "),
     ],
+    "`Ledger` outside of `Cache`, `LoopGuard` or a limiter": [
+        (lambda: around(Ledger(Memory()), Cache(1)), "ledger_0 must stand inside of cache_1: "),
+        (lambda: around(Ledger(Memory()), LoopGuard()), "ledger_0 must stand inside of loopguard_1: "),
+        (lambda: around(Ledger(Memory()), Concurrency(1)), "ledger_0 must stand inside of concurrency_1: "),
+    ],
     "`CircuitBreaker` inside of `Timeout`, and none inside of it": [
         (lambda: around(Timeout(1), CircuitBreaker(), Classify()), "timeout_0 must stand inside of circuitbreaker_1: "),
         (lambda: around(Timeout(1), Retry(), CircuitBreaker(), Classify()), "timeout_0 must stand inside of circuit"),
@@ -145,8 +152,8 @@ def test_an_arrangement_is_accepted_or_refused_with_the_reason(arrangement: str)
 
 def test_the_guide_has_the_same_arrangements() -> None:
     """The table of the guide says of each whether it is accepted, and why."""
-    guide = Path(toolcall_pipeline.middlewares.__file__).with_name("README.md").read_text(encoding="utf-8")
-    lines = [line for line in guide.split("## Order")[1].split("\n## ")[0].splitlines() if line.startswith("|")]
+    guide = Path(toolcall_pipeline.middlewares.__file__).with_name("ORDER.md").read_text(encoding="utf-8")
+    lines = [line for line in guide.splitlines() if line.startswith("|")]
     table = dict(line.strip("| ").split(" | ")[:2] for line in lines[2:])
     refused = {name for name, stacks in ORDERS.items() if any(reason for _, reason in stacks)}
     assert table == {name: "refused" if name in refused else "accepted" for name in ORDERS}

@@ -112,7 +112,7 @@ async def test_what_the_model_is_told(row: str, caplog: pytest.LogCaptureFixture
 
 def test_what_the_guide_says_is_kept_by_default() -> None:
     """64 MiB of answers and 16 MiB of arguments."""
-    guide = (ROOT / "middlewares" / "README.md").read_text()
+    guide = (ROOT / "middlewares" / "SHARING.md").read_text()
     assert "at most `max_bytes`, estimated: 64 MiB of\nanswers with their params, and 16 MiB of arguments" in guide
     defaults = [inspect.signature(stage).parameters["max_bytes"].default for stage in (Cache, LoopGuard)]
     assert defaults == [64 * 2**20, 16 * 2**20]

@@ -38,6 +38,9 @@ OWNERS = {
     "the span queues": "_queues",
     "DeferredSpans": "DeferredSpans()",
     "Events": "Events()",
+    "Memory": "Memory()",
+    "the conversations": "CONVERSATIONS",
+    "the deliveries that run": "_LOCKS",
     "the open resources": "_IN_PROCESS",
 }
 FORK = """
@@ -45,6 +48,9 @@ import os, sys, threading
 from toolcall_pipeline.middlewares import Cache, CircuitBreaker, LoopGuard, RateLimit
 from toolcall_pipeline import RetryBudget, ToolRegistry
 from toolcall_pipeline.compose.resources import _IN_PROCESS
+from toolcall_pipeline.identity.once import _LOCKS
+from toolcall_pipeline.identity.undecided import CONVERSATIONS
+from toolcall_pipeline.stores import Memory
 from toolcall_pipeline.telemetry import DeferredSpans, Events
 from toolcall_pipeline.telemetry.queues import _queues
 from toolcall_pipeline.telemetry.sdk import TreePrinter
@@ -169,9 +175,12 @@ def test_every_lock_is_renewed() -> None:
         "middlewares/rate_limit.py",
         "pipeline/compose/resources.py",
         "pipeline/event_loops/portal.py",
+        "pipeline/identity/once.py",
+        "pipeline/identity/undecided.py",
         "pipeline/retries.py",
         "pipeline/stage_state/cache_answers.py",
         "pipeline/stage_state/loop_guard_calls.py",
+        "pipeline/stores/memory.py",
         "pipeline/telemetry/deferred.py",
         "pipeline/telemetry/events.py",
         "pipeline/telemetry/queues.py",

@@ -26,11 +26,13 @@ LAYERS = """
     privacy
     caller parameters
     identity
-    messages report stores
+    messages stores
+    report
     tools
     adapters policies retries stage_state telemetry
     approvals compose executors ledger
     batch testing
+    journal
     middlewares
     builtin dialogue mcp
     hosts

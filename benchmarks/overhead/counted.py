@@ -54,7 +54,7 @@ _LIMITS_HOLD_FOR = {
     "attrs": "26.1.0",
     "opentelemetry-api": "1.45.2",
     "opentelemetry-sdk": "1.45.2",
-    "pydantic": "2.14.3",
+    "pydantic": "2.14.4",
     "returns": "0.30.0",
 }
 

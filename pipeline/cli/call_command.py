@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import anyio
 from returns.result import Failure
@@ -22,7 +23,7 @@ from ..report import Attempt, CallReport, StageRecord, kind_of
 from ..telemetry.logs import log_failure
 from ..telemetry.span_tree import ASCII, UNICODE
 from .asker import Asker
-from .loading import check_schemas, find_registry, load_target, open_pipeline, word
+from .loading import check_schemas, find_registry, keep, load_target, open_pipeline, word
 from .run.interruption import exit_without_threads, to_exit_code
 from .run.result_rows import build_result, encode_row
 from .shared_options import Worded
@@ -40,6 +41,7 @@ def call(
     as_json: bool,
     trace: bool,
     timeout: float | None,
+    journal: Path | None = None,
 ) -> int:
     """Make one call. The parameters have the meaning that the command's help gives.
 
@@ -50,7 +52,7 @@ def call(
         CommandError: Nothing was run.
     """
     with redirect_to_stderr():
-        pipeline = word(_build_pipeline(target), worded)
+        pipeline = keep(word(_build_pipeline(target), worded), journal)
         if arguments == "-":
             arguments = sys.stdin.read()
         try:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import click
 
-from .shared_options import Asked, Worded, asker_options, wording_options
+from .shared_options import Asked, Worded, asker_options, journal_option, wording_options
 
 
 class UsageError(click.ClickException):
@@ -160,6 +160,7 @@ def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # a
 @click.option("--rerun-unknown", is_flag=True, help="With --resume: run those calls again as well.")
 @asker_options
 @wording_options
+@journal_option
 def run(
     target: str,
     calls: str,
@@ -173,6 +174,7 @@ def run(
     rerun_unknown: bool,  # noqa: FBT001  # as above
     asked: Asked,
     worded: Worded,
+    journal: Path | None,
 ) -> None:
     """Run a file of calls, one JSON object per line.
 
@@ -216,6 +218,7 @@ def run(
             workers=workers,
             resume=resume,
             rerun_unknown=rerun_unknown,
+            journal=journal,
         )
     sys.exit(code)
 
@@ -229,6 +232,7 @@ def run(
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0, min_open=True), help="For the whole call.")
 @asker_options
 @wording_options
+@journal_option
 def call(
     target: str,
     name: str,
@@ -238,6 +242,7 @@ def call(
     timeout: float | None,
     asked: Asked,
     worded: Worded,
+    journal: Path | None,
 ) -> None:
     """Make one call, and print what the model is told.
 
@@ -258,7 +263,9 @@ def call(
 
     with print_command_errors():
         asker = Asker.load(*asked)
-        code = call(target, name, arguments, asker, worded, as_json=as_json, trace=trace, timeout=timeout)
+        code = call(
+            target, name, arguments, asker, worded, as_json=as_json, trace=trace, timeout=timeout, journal=journal
+        )
     sys.exit(code)
 
 
@@ -351,6 +358,7 @@ def bench(
     help="With --url: 'Authorization: Bearer ${TOKEN}', where ${TOKEN} is an environment variable.",
 )
 @wording_options
+@journal_option
 @click.argument("command", metavar="[--] [COMMAND]...", nargs=-1, type=click.UNPROCESSED)
 def proxy(
     config: Path | None,
@@ -359,6 +367,7 @@ def proxy(
     headers: tuple[str, ...],
     command: tuple[str, ...],
     worded: Worded,
+    journal: Path | None,
 ) -> None:
     """Stand between a client of MCP and the server that COMMAND starts.
 
@@ -376,7 +385,13 @@ def proxy(
 
     with print_command_errors():
         code = proxy(
-            command, config=config, trust_annotations=trust_annotations, url=url, headers=headers, worded=worded
+            command,
+            config=config,
+            trust_annotations=trust_annotations,
+            url=url,
+            headers=headers,
+            worded=worded,
+            journal=journal,
         )
     sys.exit(code)
 
@@ -398,12 +413,14 @@ def proxy(
 )
 @asker_options
 @wording_options
+@journal_option
 def serve(
     target: str,
     http: str | None,
     allowed: tuple[str, ...],
     asked: Asked,
     worded: Worded,
+    journal: Path | None,
 ) -> None:
     """Serve your tools to clients of MCP.
 
@@ -421,7 +438,86 @@ def serve(
     from .serve_command import serve
 
     with print_command_errors():
-        code = serve(target, Asker.load(*asked), worded, http=http, allowed=allowed)
+        code = serve(target, Asker.load(*asked), worded, http=http, allowed=allowed, journal=journal)
+    sys.exit(code)
+
+
+_journal = click.argument("journal", metavar="JOURNAL", type=click.Path(path_type=Path))
+
+
+@toolcall.command()
+@_journal
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
+@click.option("--html", metavar="FILE", type=click.Path(path_type=Path), help="Write a page with charts, in one file.")
+@click.option(
+    "--jsonl", metavar="FILE", type=click.Path(path_type=Path), help="Write the calls, one JSON object a line."
+)
+def report(journal: Path, as_json: bool, html: Path | None, jsonl: Path | None) -> None:  # noqa: FBT001  # as above
+    """Say which calls fail, of how many, and whose fault it is.
+
+    JOURNAL is a file that --journal, or standard(tools, journal=…), has written; or the lines that --jsonl wrote.
+
+    \b
+    Exit code: 0    the report is written
+               2    JOURNAL cannot be read, or FILE not be written: stderr says why
+    """  # noqa: D301  # as above
+    from .journal_commands import report
+
+    with print_command_errors():
+        report(journal, as_json=as_json, html=html, jsonl=jsonl)
+
+
+@toolcall.command()
+@_journal
+@click.argument("call_id", metavar="CALL_ID")
+def explain(journal: Path, call_id: str) -> None:
+    """Say in sentences what happened to a call, and why.
+
+    CALL_ID is the provider's id of the call. #7 is the seventh call of the journal, for calls without an id. If several
+    calls have the id, each is explained.
+
+    \b
+    Exit code: 0    it is explained
+               2    JOURNAL cannot be read, or has no such call: stderr says why
+    """  # noqa: D301  # as above
+    from .journal_commands import explain
+
+    with print_command_errors():
+        explain(journal, call_id)
+
+
+@toolcall.command()
+@_journal
+@click.argument("target", metavar="MODULE:PIPELINE")
+@click.option("--json", "as_json", is_flag=True, help="Print the changes as one JSON object.")
+@click.option(
+    "--pytest",
+    "test",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write a test that says what each recorded call comes to in this pipeline now.",
+)
+@click.option(
+    "--run-reads", is_flag=True, help="Run the body of a tool that only reads, where no equal call is recorded."
+)
+def replay(journal: Path, target: str, as_json: bool, test: Path | None, run_reads: bool) -> None:  # noqa: FBT001
+    """Say what recorded calls come to in a changed pipeline.
+
+    MODULE:PIPELINE names a Pipeline, a ToolRegistry, or a function without required parameters that returns one. The
+    current directory is searched first.
+
+    No tool runs: a body is answered with what is recorded of the call, or of an equal one. A call that would run now,
+    and has no record, is counted. No stage waits, and nothing is recorded.
+
+    \b
+    Exit code: 0    each call comes to the same
+               1    some come to something else
+               2    JOURNAL cannot be read, or MODULE:PIPELINE not be loaded: stderr says why
+    """  # noqa: D301  # as above
+    from .journal_commands import replay
+
+    with print_command_errors():
+        code = replay(journal, target, as_json=as_json, test=test, run_reads=run_reads)
     sys.exit(code)
 
 

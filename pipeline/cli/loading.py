@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+import attrs
+
 from ..compose.pipeline import Pipeline
 from ..errors import SetupError
 from ..messages import Wording
@@ -161,6 +163,30 @@ def word(pipeline: Pipeline, worded: Worded) -> Pipeline:
         return pipeline.worded((pipeline.wording or Wording()).changed(worded.profile, worded.verbosity))
     except SetupError as exc:
         raise CommandError(str(exc).replace("Wording: `profile`", "--profile")) from None
+
+
+def keep(pipeline: Pipeline, journal: Path | None) -> Pipeline:
+    """The pipeline, which keeps the reports of its calls in that file too. None: it keeps none.
+
+    Raises:
+        CommandError: The file cannot be a journal, or the pipeline has an observer of its own.
+    """
+    if journal is None:
+        return pipeline
+    from ..journal import JournalError, JournalFile, get_journal
+    from ..middlewares import Trace
+
+    try:
+        JournalFile.open(journal).close()  # before any call is made
+        sink = get_journal(journal)
+        stage = next((stage for stage in pipeline.entries if stage.role == "observe"), None)
+        if stage is None:
+            return pipeline.before(pipeline.stages[0], Trace(sinks=[sink]))
+        if not isinstance(stage.obj, Trace):
+            raise CommandError(f"--journal {journal}: the pipeline has an observer of its own, and no Trace")
+        return pipeline.replace(stage.name, attrs.evolve(stage.obj, sinks=[*stage.obj.sinks, sink]))
+    except JournalError as exc:
+        raise CommandError(f"--journal {exc}") from None
 
 
 @asynccontextmanager

@@ -24,6 +24,7 @@ from ..mcp.relay import Relay
 from ..mcp.relay_policy import RelayPolicy
 from ..mcp.upstream import ServerFailedError
 from ..options import read_url
+from .loading import keep
 from .run.interruption import to_exit_code
 from .shared_options import AS_IT_IS, Worded
 from .stdio import take_stdin, take_stdout
@@ -48,6 +49,7 @@ def proxy(
     url: str | None,
     headers: Sequence[str],
     worded: Worded = AS_IT_IS,
+    journal: Path | None = None,
 ) -> int:
     """Relay between stdin and stdout on one side and a server on the other, until one of them ends.
 
@@ -70,7 +72,7 @@ def proxy(
         raise CommandError(str(exc)) from exc
     try:
         with take_stdin() as stdin, take_stdout() as stdout:
-            return anyio.run(_relay, start, policy, stdin, stdout)
+            return anyio.run(_relay, start, policy, stdin, stdout, journal)
     except OSError as exc:
         raise CommandError(f"stdin and stdout must be open: {exc.strerror}") from exc
     except ServerFailedError as exc:
@@ -80,7 +82,7 @@ def proxy(
         return exc.exit_code or 1
 
 
-async def _relay(start: _Starter, policy: RelayPolicy, stdin: int, stdout: int) -> int:
+async def _relay(start: _Starter, policy: RelayPolicy, stdin: int, stdout: int, journal: Path | None) -> int:
     reader, writer = LineReader(stdin, policy.limits.line_bytes), LineWriter(stdout)
     caught: list[int] = []
 
@@ -95,7 +97,11 @@ async def _relay(start: _Starter, policy: RelayPolicy, stdin: int, stdout: int) 
         group.start_soon(wait_for_signal, group.cancel_scope)
         try:
             await Relay(
-                partial(start, group), policy, lambda registry: make_pipeline(registry, policy), reader, writer
+                partial(start, group),
+                policy,
+                lambda registry: keep(make_pipeline(registry, policy), journal),
+                reader,
+                writer,
             ).run()
         except ServerFailedError as exc:
             failed = exc

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Protocol
 
 import anyio
@@ -22,7 +23,7 @@ from ..mcp.http_transport import HttpTransport, is_local
 from ..mcp.serving import make_server
 from ..mcp.stdio_transport import StdioTransport
 from .asker import NOBODY, Asker
-from .loading import check_schemas, find_registry, load_target, open_pipeline, word
+from .loading import check_schemas, find_registry, keep, load_target, open_pipeline, word
 from .run.interruption import catch_signals, exit_without_threads, to_exit_code
 from .shared_options import AS_IT_IS, Worded
 from .stdio import redirect_to_stderr, take_stdin, take_stdout
@@ -47,6 +48,7 @@ def serve(
     *,
     http: str | None,
     allowed: Sequence[str],
+    journal: Path | None = None,
 ) -> int:
     """Serve the tools of a registry or a pipeline until the client closes its end, or a signal comes.
 
@@ -56,6 +58,7 @@ def serve(
         worded: How the texts for the model are worded.
         http: HOST:PORT, PORT or :PORT. None: stdin and stdout are the connection to one client.
         allowed: Names that clients use to reach the server over HTTP.
+        journal: The file that keeps the reports of the calls. Default None: none does.
 
     Returns:
         0: the client closed its end. 130 or 143: SIGINT or SIGTERM ended it.
@@ -75,7 +78,7 @@ def serve(
             if address is None:
                 stdin, stdout = stack.enter_context(take_stdin()), stack.enter_context(take_stdout())
             stack.enter_context(redirect_to_stderr())
-            pipeline = word(_load_pipeline(target), worded)
+            pipeline = keep(word(_load_pipeline(target), worded), journal)
 
             def connect() -> _Transport:
                 if address is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -58,3 +59,11 @@ def wording_options(command: Callable[..., None]) -> Callable[..., None]:
         command(*args, worded=Worded(profile, verbosity), **kwargs)
 
     return run
+
+
+journal_option = click.option(
+    "--journal",
+    metavar="PATH",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep a report of each call in this file, for `toolcall report`, `explain` and `replay`.",
+)

@@ -75,11 +75,13 @@ class FailureFinisher:
             params: The arguments as the tool took them. None: as ``reached`` has them.
             decided_by: The name of the stage that decided. "": as the error shows.
         """
-        error = error_of(outcome)
+        error: Any = outcome.failure() if type(outcome) is _FAILURE else None
         lost = None if effect is None else effect.lost
         if type(error) in _PASSED_ON and lost is None and self._is_without_secrets(call, reached):
-            self._log(call, getattr(reached, "tool", None), error, None, decided_by)
-            return cast("Outcome", outcome)
+            if is_logged(error):
+                self._log(call, getattr(reached, "tool", None), error, None, decided_by)
+            passed: Outcome = outcome
+            return passed
         tool = reached.tool if isinstance(reached, ResolvedCall) else None if effect is None else effect.tool
         bug = self._find_bug(call, outcome)
         error = bug or error
@@ -167,6 +169,7 @@ def _may_quote(error: Any) -> bool:
     return type(error) not in _WITHOUT_TEXT and not (type(error) is InvalidParams and error.schema is not None)
 
 
+_FAILURE: Any = Failure  # by this name a type checker does not narrow to one of unknown things
 _PASSED_ON = ERROR_TYPES - {TimedOut, Transient, OutcomeUnknown}  # these depend on where the effect landed
 _WITHOUT_TEXT = frozenset((UnknownTool, Unavailable, MalformedCall))  # errors without a text of a tool
 _NO_CALL = Call("")  # stands in the log for a value that is not a call, or has fields that cannot be logged

@@ -174,9 +174,10 @@ class Pipeline(StageList):
         Raises:
             SetupError: Its name is a Tool, and not the name of one.
         """
+        run = self._run
         if type(call) is Call and type(call.name) is not str:
             refuse_as_name(call.name)
-        return self._run(call)
+        return run(call)
 
     def call(
         self,

@@ -53,8 +53,11 @@ def _count_as_body(run: Handler[Any]) -> Handler[Any]:
 
 def _within_time_of_tool(run: Handler[Any]) -> Handler[Any]:
     def handle(call: Any) -> Any:  # returns the end's own coroutine
-        tool = getattr(call, "tool", None)  # an end may take a call without one
-        return run(call) if tool is None or tool.timeout is None else run_within(tool.timeout, call, run)
+        try:
+            seconds = call.tool.timeout
+        except AttributeError:  # an end may take a call without a tool
+            seconds = None
+        return run(call) if seconds is None else run_within(seconds, call, run)
 
     return handle
 
@@ -86,6 +89,8 @@ def _plain_wrap(stage: Stage, inner: Handler[Any], guards_of_reads: Guards) -> H
 
     def handle(call: Call) -> Any:  # returns the middleware's own coroutine
         guards = call.guards
+        if guards is guards_of_reads:
+            return middleware(call, inner)
         if guards is None:
             return middleware(call.under(call.report, guards_of_reads), inner)
         if guards.lock is None:

@@ -91,6 +91,7 @@ class Runner:
         self._resolver_name = None if first is None else first.name
         self._resolver: _Check = _unchanged if first is None else first.run
         self._checks: tuple[_Check, ...] = tuple(stage.run for stage in checks)
+        self._check_names = tuple(stage.name for stage in checks)
         self._registries = registries
         self.redaction = RedactionPolicy(registries, getattr(observers[0].obj, "redact", None) if observers else None)
         gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
@@ -127,19 +128,23 @@ class Runner:
                 reached.wording = self.wording  # of the call that was handed in, whose phases take it over
             except AttributeError:  # its class is frozen
                 set_wording(reached, self.wording)
-            if not call.conversation and (conversation := CURRENT_CONVERSATION.get()):
+            if not call.conversation and (conversation := _current_conversation()):
                 call = reached = call.asked_by(conversation=conversation)
-            # The tool is found before the recorder is asked: the span of the call has its name from the start.
+            # The tool is found before the recorder is asked: the span of the call has its name from the start. Local
+            # names: Python looks for `self._resolver(…)` as a method first, and finds the attribute last.
+            resolver, observe, plain = self._resolver, self._observe, self._plain
+            tool: Any = None
             try:
-                verdict = self._resolver(call)
+                verdict = resolver(call)
             except Exception as exc:  # noqa: BLE001  # caught here, so that the crash of this check is recorded, too
                 verdict = Failure(Crashed(exc))
             if type(verdict) is _SUCCESS:
                 verdict = unwrap_call(verdict)
             if began:
                 resolved_at = time_ns()
-                tool = None if self._resolver_name is None or type(verdict) is _FAILURE else verdict.tool
-                recorder = self._observe(tool, began)
+                if self._resolver_name is not None and type(verdict) is not _FAILURE:
+                    tool = verdict.tool
+                recorder = observe(tool, began)
                 if request is not None or (recorder is not None and recorder.is_sampled):
                     sink = None if request is None else request.sink
                     times, name = (began, resolved_at), self._resolver_name
@@ -147,29 +152,29 @@ class Runner:
                     recorder = None  # the report ends it
                     return await self._run_recorded(report, verdict, request)
             if type(verdict) is _FAILURE:
-                return self._finish(call, reached, verdict, decided_by=self._leading[0].name)
+                return self._finish(call, reached, verdict, None, None, self._leading[0].name)
             for check in self._checks:
                 reached = verdict
                 verdict = check(reached)
-                if type(verdict) in _WRAPPED:
-                    if type(verdict) is _FAILURE:
-                        decider = next(stage.name for stage in self._leading if stage.run == check)
-                        return self._finish(call, reached, verdict, decided_by=decider)
+                if type(verdict) is _FAILURE:
+                    decider = self._check_names[self._checks.index(check)]
+                    return self._finish(call, reached, verdict, None, None, decider)
+                if type(verdict) is _SUCCESS:
                     verdict = unwrap_call(verdict)
             reached = verdict
             if type(verdict) is not _VALID_CALL or verdict is call:
                 guards, effect = self._make_guards(call, verdict)
                 reached = verdict.under(None, guards)
-            elif verdict.tool.effect == "read" and not verdict.tool.context and call.guards is None:
+            elif (tool := verdict.tool).effect == "read" and not tool.context and call.guards is None:
                 verdict.guards = self._guards_of_reads  # a check made it for this call, so nothing else holds it
             else:
                 verdict.guards, effect = self._make_guards(call, verdict)
             if effect is not None and self._remembers(call):
-                outcome = await self._run_once(reached, effect, self._plain)
+                outcome = await self._run_once(reached, effect, plain)
             elif call.timeout is None:
-                outcome = await self._plain(reached)
+                outcome = await plain(reached)
             else:
-                outcome = await run_within(call.timeout, reached, self._plain)
+                outcome = await run_within(call.timeout, reached, plain)
         except BaseException as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
             outcome = _read_raise(exc, self._leading, verdict)
         finally:
@@ -276,6 +281,9 @@ def _end_report(report: LiveReport, outcome: Any) -> None:
         report.end_stream()
 
 
+_current_conversation = CURRENT_CONVERSATION.get  # bound once, and not for each call
+
+
 def _no_turn() -> None:
     return None
 
@@ -289,6 +297,5 @@ _FAILURE: Any = Failure
 _SUCCESS: Any = Success
 _CALL: Any = Call
 _VALID_CALL: Any = ValidCall
-_WRAPPED = frozenset((Failure, Success))
 _INTERNAL = Crashed.kind  # of an answer that is no outcome
 _CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it

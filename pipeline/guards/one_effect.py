@@ -64,13 +64,16 @@ class OneEffect(Bodies):
         key = getattr(call, "idempotency_key", "")
         return tool.effect == "keyed" and (not key or key != self.begun_key)
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: Any) -> None:
         """A body of this call begins."""
-        tool = getattr(call, "tool", None)  # as `tool_of`, in no frame of its own
+        try:
+            tool, key = call.tool, call.idempotency_key
+        except AttributeError:  # an end may take a call in an earlier phase
+            tool, key = tool_of(call), ""
         if tool is None or tool.effect != "read":
             self.begun = True
             self.begun_tool = tool
-            self.begun_key = getattr(call, "idempotency_key", "")
+            self.begun_key = key
             self.raised = False
             if self.ask is not None:
                 self.begun_params = getattr(call, "params", None)

@@ -28,6 +28,7 @@ _NOTHING: tuple[object, ...] = (None, "", {})
 _NAME_KEYS: Final = ("tool", "tool_name", "name", "requested_tool", "function")  # keys of the name of a tool
 _ARGUMENT_KEYS: Final = frozenset(("args", "arguments", "parameters", "input"))  # keys of its arguments
 _OPENING: Final = ("{", "[")  # text that begins so may hold a call
+_NO_CALLS = frozenset((int, float, bool, type(None)))  # most values: to ask for a Mapping takes ten times as long
 _MAX_DEPTH = 16  # levels of arguments that are searched for calls
 _MAX_TEXT = 1_000_000  # characters of arguments sent as text
 _MAX_ERROR_TEXT = 100_000  # characters of a text in an error; a model is shown less
@@ -305,7 +306,7 @@ def may_nest(arguments: object) -> bool:
     """Whether arguments may hold a call, by a quick look."""
     if isinstance(arguments, str):
         return _may_name_arguments(arguments)
-    if not isinstance(arguments, Mapping):
+    if type(arguments) is not dict and not isinstance(arguments, Mapping):
         return False
     held = cast("Mapping[Any, Any]", arguments)
     return not _ARGUMENT_KEYS.isdisjoint(held) or any(map(_may_hold_call, held.values()))
@@ -316,6 +317,8 @@ def _may_name_arguments(text: str) -> bool:
 
 
 def _may_hold_call(value: object) -> bool:
+    if type(value) in _NO_CALLS:
+        return False
     return isinstance(value, (list, tuple, Mapping)) or (isinstance(value, str) and value.lstrip().startswith(_OPENING))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 from returns.result import Failure, Success
@@ -69,6 +70,7 @@ class CallReport:
     attempt_rows: list[AttemptRow] = attrs.field(factory=_no_attempts, repr=False)
     _redacted: RedactedCall | None = attrs.field(default=None, repr=False)
     replayed: bool = attrs.field(default=False, kw_only=True)
+    _form: dict[str, Any] | None = attrs.field(default=None, repr=False, kw_only=True)  # that it was read from
 
     @property
     def stages(self) -> tuple[StageRecord, ...]:
@@ -114,6 +116,32 @@ class CallReport:
     def redacted(self) -> RedactedCall | None:
         """The call without its secrets, and the way to take them out of a text. None: the call has none."""
         return self._redacted
+
+    def to_json(self) -> str:
+        """The report as a JSON object: the form in which a `Journal` keeps it. It has no secrets and no deps."""
+        from .json_form import write_form
+
+        return json.dumps(write_form(self) if self._form is None else self._form, ensure_ascii=False)
+
+    @staticmethod
+    def from_json(text: str | bytes, tool: Tool[..., Any] | None = None) -> CallReport:
+        """Return the report that `to_json` wrote.
+
+        Args:
+            text: The JSON.
+            tool: The tool of the call. Default None: the report has none.
+
+        Raises:
+            ValueError: It is other JSON, or of a later release.
+        """
+        from .json_form import read_form
+
+        form: Any = json.loads(text)
+        if not isinstance(form, dict):
+            raise ValueError("no report: not an object")  # noqa: TRY004  # as for any other text
+        report = read_form(cast("dict[str, Any]", form), tool)
+        report._form = form  # noqa: SLF001  # a report itself
+        return report
 
     def __repr__(self) -> str:
         redacted = self.redacted

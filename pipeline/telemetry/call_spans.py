@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import time_ns
 from typing import Any, cast
 
@@ -79,24 +80,22 @@ class CallSpans:
             A `SpanRecorder`; a `SampledOutRecorder` if the span was sampled out; None without a provider or if it
                 raised.
         """
+        if tool is None:
+            name, attributes = UNKNOWN_TOOL
+        else:
+            name, attributes = self._starts.get(tool.name) or self._add_start(tool.name)
+        is_counted = False
+        if context:  # empty where nothing around the call has to do with OpenTelemetry
+            (name, attributes), is_counted = _read_context(context, name, attributes)
         try:
-            name, attributes = UNKNOWN_TOOL if tool is None else self._starts[tool.name]
-        except KeyError:
-            name, attributes = self._add_start(cast("Tool[..., Any]", tool).name)
-        agent: Any = context.get(AGENT)
-        if agent is not None:
-            attributes = {**attributes, **agent}
-        hosted: Any = context.get(HOSTED)
-        is_counted = hosted is not None and get_current_span(context) is hosted  # a call inside of the tool is not
-        if is_counted:
-            name, attributes = step_back(name, attributes)
-        try:
-            span = self._start_span(name, context, INTERNAL, attributes, None, started)
+            start_span = self._start_span
+            span = start_span(name, context, INTERNAL, attributes, None, started)
             if span is INVALID_SPAN:  # what the API returns while no provider is set
                 if self._unrecorded < _UNRECORDED:
                     self._unrecorded += 1
                 else:
-                    self.unrecorded_from, self.unrecorded_until = started, started + _MOMENT
+                    self.unrecorded_from = started
+                    self.unrecorded_until = started + _MOMENT
                 return None
             if self._unrecorded:
                 self._unrecorded = self.unrecorded_until = 0
@@ -128,3 +127,18 @@ class CallSpans:
             self._starts.clear()
         start = self._starts[tool] = make_span_start(tool)
         return start
+
+
+def _read_context(context: Context, name: str, attributes: Mapping[str, str | int]) -> tuple[SpanStart, bool]:
+    """Name the agent around a call, and step back behind the span of a framework that counts it.
+
+    Returns:
+        The start of the span, and whether a framework counts the call.
+    """
+    agent: Any = context.get(AGENT)
+    if agent is not None:
+        attributes = {**attributes, **agent}
+    hosted: Any = context.get(HOSTED)
+    if hosted is not None and get_current_span(context) is hosted:  # a call inside of the tool is not counted there
+        return step_back(name, attributes), True
+    return (name, attributes), False

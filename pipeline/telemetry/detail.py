@@ -15,8 +15,8 @@ from returns.result import Success
 
 from .. import semconv
 from ..report import CallReport, LiveReport, StageRow
+from ..report.content import render_arguments, render_outcome
 from .attributes import to_wire_text
-from .content import render_arguments, render_outcome
 from .own_attributes import Describe, describe_call, name_principal
 
 

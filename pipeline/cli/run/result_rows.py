@@ -12,7 +12,7 @@ from ...errors import InvalidParams, OutcomeUnknown, Repair
 from ...messages import Wording, render
 from ...privacy import dump_neutral_json
 from ...report import Attempt, CallReport
-from ...telemetry.content import render_outcome
+from ...report.content import render_outcome
 from ...tools.definition import Tool
 from .calls_file import CallLine
 

@@ -18,7 +18,7 @@ from ...compose.pipeline import Pipeline
 from ...errors import SetupError
 from ...executors import Executor, Thread
 from ..asker import NOBODY, Asker
-from ..loading import check_schemas, find_registry, load_target, word
+from ..loading import check_schemas, find_registry, keep, load_target, word
 from ..shared_options import AS_IT_IS, Worded
 from ..stdio import redirect_to_stderr, take_stdin, take_stdout
 from ..terminal_text import CommandError, format_count
@@ -46,6 +46,7 @@ def run(
     workers: int | None = None,
     resume: bool = False,
     rerun_unknown: bool = False,
+    journal: Path | None = None,
 ) -> int:
     """Run a file of calls. The arguments are explained in the command's help; None is the default.
 
@@ -63,7 +64,7 @@ def run(
             chosen = choose_executor(executor, workers, concurrency)
             given = {"timeout": timeout, "attempts": attempts, "executor": executor, "workers": workers}
             pipeline = _build_pipeline(target, chosen, {key: each for key, each in given.items() if each is not None})
-            pipeline = word(pipeline, worded)
+            pipeline = keep(word(pipeline, worded), journal)
             with _open_calls(calls) as fd, _open_results(output, resume=resume) as (results, marks):
                 progress = RunProgress()
                 if (registry := find_registry(pipeline)) is not None and not len(registry):

@@ -10,7 +10,7 @@ from returns.result import Success
 from ..messages import render
 from ..messages.values import as_json
 from ..privacy import Redact
-from ..report import CallReport
+from .call_report import CallReport
 
 # Paths for the application's `redact`: the first part for values of a result, and the path of a failure's text.
 _RESULT, _ERROR = "result", "error"
@@ -43,8 +43,15 @@ def render_outcome(report: CallReport, *, limit: int | None = None) -> str:
     if type(outcome) is not Success:
         return redacted.show(render(outcome, call=report.call), _ERROR)
     if redacted.hook is not None:
-        outcome = Success(_redact_result(cast("Any", outcome).unwrap(), redacted.hook))
+        outcome = Success(find_value(report))
     return redacted.hide(render(outcome, call=report.call, limit=limit))
+
+
+def find_value(report: CallReport) -> object:
+    """The value of a success, as the application's `redact` returned it; the secrets of the call are still in it."""
+    value: object = cast("Any", report.outcome).unwrap()
+    redacted = report.redacted
+    return value if redacted is None or redacted.hook is None else _redact_result(value, redacted.hook)
 
 
 def _redact_result(value: object, redact: Redact) -> object:
