@@ -92,9 +92,12 @@ class Validate:
             return Failure(too_large)
         return self._repair_or_refuse(call, params)
 
-    def _accept(self, call: ResolvedCall, params: dict[str, Any]) -> ValidCall:
+    def _accept(self, call: ResolvedCall, params: dict[str, Any]) -> ValidCall | Failure[InvalidParams]:
         """Accept what an open schema lets pass; a misspelt name in it is read as the declared one that was meant."""
-        read = call.tool.parameters.repair(call.arguments, None, self._rules, self.limits)
+        parameters = call.tool.parameters
+        read = parameters.repair(call.arguments, None, self._rules, self.limits)
+        if type(read) is InvalidParams:
+            return Failure(self.limits.tell(parameters.advise(read.sent, read, call.repairs)))
         return call.validated(*read) if type(read) is tuple else call.validated(params)
 
     def _repair_or_refuse(

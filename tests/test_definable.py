@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from support import nothing
 from toolcall_pipeline import SetupError, Tool, ToolRegistry
-from toolcall_pipeline.adapters import anthropic, gemini, openai
+from toolcall_pipeline.adapters import anthropic, bedrock, gemini, openai
+from toolcall_pipeline.cli.lint.tool_findings import check_tools, estimate_costs
 
 TEXT = {"type": "string"}
 ODD: dict[str, Any] = {
@@ -64,6 +66,51 @@ def test_the_names_come_back() -> None:
     assert call.arguments == {"filter[id]": "1", "user id": "2", "plain": [{"a b": "3"}], "": "4", "filter_id_": "5"}
     (raw,) = anthropic.calls(reply)
     assert raw.arguments == given
+
+
+@pytest.mark.parametrize("adapter", [anthropic, bedrock], ids=["Anthropic", "Bedrock"])
+@pytest.mark.parametrize("as_text", [False, True], ids=["object", "text"])
+def test_the_names_come_back_from_each_form_of_arguments(adapter: Any, as_text: bool) -> None:
+    """Arguments may be JSON text, as in a stream; Bedrock follows the rules of Anthropic's models."""
+    tools = registry(ODD)
+    given: Any = {"filter_id__2": "é", "plain": [{"a_b": 1.5}]}
+    given = json.dumps(given, ensure_ascii=False) if as_text else given
+    block = {"id": "1", "name": "search", "input": given}
+    reply: Any = {"type": "message", "content": [{"type": "tool_use", **block}]}
+    if adapter is bedrock:
+        use = {"toolUseId": "1", "name": "search", "input": given}
+        reply = {"output": {"message": {"role": "assistant", "content": [{"toolUse": use}]}}, "stopReason": "tool_use"}
+    (call,) = adapter.calls(reply, tools)
+    found = json.loads(call.arguments) if as_text else call.arguments
+    assert type(call.arguments) is type(given)
+    assert found == {"filter[id]": "é", "plain": [{"a b": 1.5}]}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"plain": []}', ""])
+def test_other_text_stays_as_it_was_sent(text: str) -> None:
+    """Text that is no object, and text without a changed name, is not written anew."""
+    block = {"type": "tool_use", "id": "1", "name": "search", "input": text}
+    (call,) = anthropic.calls({"type": "message", "content": [block]}, registry(ODD))
+    assert call.arguments == text
+
+
+def test_bedrock_gets_the_names_of_anthropic() -> None:
+    """Its definitions have the same names of properties, and a union at the top is refused as well."""
+    (definition,) = bedrock.tools(registry(ODD))
+    assert list_names(definition["toolSpec"]["inputSchema"]["json"]) == list_names(
+        anthropic.tools(registry(ODD))[0]["input_schema"]
+    )
+    with pytest.raises(SetupError, match=r"oneOf at the top.*'search'"):
+        bedrock.tools(registry({"type": "object", "oneOf": [{"required": ["a"]}]}))
+
+
+def test_lint_finds_definitions_that_a_provider_refuses() -> None:
+    """A union at the top is an error, and a name that is changed on the way is a note."""
+    tools = registry({"type": "object", "properties": {"a": TEXT}, "oneOf": [{"required": ["a"]}]}, "top")
+    tools.register(Tool.from_schema(name="odd", parameters=ODD, handler=nothing))
+    found = [each for each in check_tools(tools, {}, ["top", "odd"]) if each.rule == "schema"]
+    assert [(each.tool, each.severity) for each in found] == [("top", "error"), ("odd", "note")]
+    assert set(estimate_costs(tools)) == {"top", "odd"}
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])

@@ -35,7 +35,7 @@ from toolcall_pipeline.errors import ERROR_TYPES
 from toolcall_pipeline.guards import denies_effect
 from toolcall_pipeline.privacy import public_fields
 
-GUIDE = Path(__file__).parent.parent / "pipeline" / "messages" / "README.md"
+GUIDE = Path(__file__).parent.parent / "pipeline" / "messages" / "KINDS.md"
 ERRORS = [pytest.param(error, id=error.kind) for error in EACH_KIND]
 CAUSED = [pytest.param(error, id=error.kind) for error in EACH_KIND if hasattr(error, "cause")]
 

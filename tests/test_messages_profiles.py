@@ -19,10 +19,13 @@ from toolcall_pipeline import (
     SetupError,
     TimedOut,
     ToolError,
+    ToolFailed,
+    ToolRegistry,
     Unavailable,
     UnknownTool,
 )
 from toolcall_pipeline.messages import Profile, render
+from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.privacy import Public, approved
 
 NAMES = ("read", "write", "sequential-thinking__sequentialthinking")
@@ -516,3 +519,36 @@ def test_an_author_who_says_all_is_not_said_twice(profile: str) -> None:
     text = render(InvalidParams((problem,)), profile=profile)
     assert text.count("Missing required parameter: path") == (2 if profile == "structured" else 1)  # also a constraint
     assert "Invalid parameter value" not in text
+
+
+OF_AUTHORS = {
+    "Missing required parameter: path": "Question: Missing required parameter: path",
+    "Error: Invalid parameter value for path: must be relative": (
+        "Question: Invalid parameter value for path: must be relative"
+    ),
+    "There seems to be an issue with path.": "Question: There seems to be an issue with path.",
+    "Question: Which path do you mean?": "Question: Which path do you mean?",
+    "The path is absolute. Which one should I use?": "Question: The path is absolute. Which one should I use?",
+    "must be relative": "Question: There seems to be an issue with path. Please correct it: must be relative",
+}
+
+
+@pytest.mark.parametrize(("words", "text"), OF_AUTHORS.items(), ids=OF_AUTHORS)
+def test_a_question_says_once_what_is_wrong(words: str, text: str) -> None:
+    """In the form of a question an author's words stand for ours, where they say by themselves what is wrong."""
+    problem = Problem("path", "validator", approved(words))
+    assert render(InvalidParams((problem,)), profile="agentopia").splitlines()[0] == text
+
+
+@pytest.mark.parametrize("kind", ["validation", "execution", "not_found", "permission", "needs_input", "configuration"])
+@pytest.mark.parametrize("words", ["Question: Which path?", "Which path?", "It is absolute. Which path do you mean?"])
+def test_a_question_of_an_author_is_asked_alone(kind: Any, words: str) -> None:
+    """Whatever the kind, no question of ours stands before the author's."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    def probe() -> None:
+        raise ToolFailed(words, kind=kind)
+
+    text = render(standard(tools).call_sync("probe"), profile="agentopia").splitlines()[0]
+    assert text == f"Question: {words.removeprefix('Question: ')}"

@@ -176,7 +176,7 @@ def test_a_wrong_key_is_still_told_by_its_name() -> None:
 def test_a_bound_counts_names() -> None:
     """A dict that is too long is told so."""
     error = parse(Annotated[dict[int, str], pydantic.Field(max_length=1)], {"1": "a", "2": "b"})
-    assert [each.rule for each in error.problems] == ["maxItems"]
+    assert [each.rule for each in error.problems] == ["maxProperties"]
 
 
 def test_a_program_gives_keys_as_they_are() -> None:

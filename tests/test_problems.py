@@ -567,6 +567,17 @@ CLASSES = (Cat, Color, Dog, Level, Model, Node, Options, Pair, Picky, Point, Spa
         ("without_tags", "tags"),
         ("non_recursive", "recursive"),
         ("inactive", "active"),
+        *(
+            tuple(pair.split("/"))
+            for pair in (  # noqa: SIM905
+                "open_gate/close_gate get_user/set_user read_only/write_only min_size/max_size "
+                "first_page/last_page sync/async promote_user/demote_user eject/inject start_job/stop_job "
+                "add_user/remove_user turn_on/turn_off scale_up/scale_down allow_ip/deny_ip encrypt/decrypt "
+                "mount/unmount lock/unlock enabled/disabled antivirus/virus nonblocking/blocking "
+                "deactivate/activate disconnect/connect not_before/before start_date/end_date "
+                "source_path/target_path freezing_point/boiling_point"
+            ).split()
+        ),
     ],
 )
 def test_no_opposite_is_suggested(sent: str, known: str) -> None:
@@ -576,7 +587,12 @@ def test_no_opposite_is_suggested(sent: str, known: str) -> None:
 
 def test_a_near_name_is_suggested() -> None:
     """Names with a slip, another case or a part are still suggested."""
-    for sent, known in (("maxResult", "max_results"), ("mealTime", "optional_meal_time"), ("recursiv", "recursive")):
+    for sent, known in (
+        ("maxResult", "max_results"),
+        ("mealTime", "optional_meal_time"),
+        ("recursiv", "recursive"),
+        ("file_pth", "file_path"),
+    ):
         assert find_nearest(sent, [known]) == known
 
 

@@ -395,10 +395,9 @@ _OPEN: dict[str, Any] = {
         ({"DRY-RUN": "true"}, {"dry_run": True}),
         ({"params_dry_run": True}, {"dry_run": True}),
         ({"walk": [{}, {"maxDepth": "3"}]}, {"walk": [{}, {"max_depth": 3}]}),
-        ({"walk": [{"maxDepth": "deep"}], "dryRun": True}, {"walk": [{"maxDepth": "deep"}], "dry_run": True}),
-        ({"dryRun": "perhaps"}, None),
-        ({"dryRun": True, "dry-run": False}, None),
-        ({"dryRun": True, "dry_run": False}, None),
+        ({"dryRun": True, "dry-run": True}, {"dry_run": True}),
+        ({"dryRun": True, "dry_run": True}, {"dry_run": True}),
+        ({"walk": [{"maxDepth": 3, "max_depth": 3}]}, {"walk": [{"max_depth": 3}]}),
         ({"dry": True}, None),
         ({"env": {"HOME": "/"}}, None),
         ({"marks": {"HOME": "/"}}, None),
@@ -413,6 +412,33 @@ def test_an_open_schema_swallows_no_misspelt_name(undeclared: Any, sent: Any, re
     verdict = validate(made, json.dumps(arguments) if text else arguments)
     assert verdict.params == {"path": "x", **(sent if read is None else read)}
     assert bool(verdict.repairs) == (verdict.params != arguments)
+
+
+@pytest.mark.parametrize("undeclared", [None, "pass"])
+@pytest.mark.parametrize("text", [False, True], ids=["object", "text"])
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ({"dryRun": "perhaps"}, "dry_run: must be a boolean, not a string"),
+        ({"dryRun": 7}, "dry_run: must be a boolean, not 7"),
+        ({"dryRun": {"x": 1}}, "dry_run: must be a boolean, not an object"),
+        ({"walk": [{"maxDepth": "deep"}], "dryRun": True}, "walk[0].max_depth: must be an integer, not a string"),
+        ({"dryRun": True, "dry-run": False}, "dry_run: must be sent under one name, once"),
+        ({"dryRun": True, "dry_run": False}, "dry_run: must be sent under one name, once"),
+        ({"dry_run": True, "dryRun": 1}, "dry_run: must be sent under one name, once"),
+        ({"walk": [{"maxDepth": 3, "max_depth": 4}]}, "walk[0].max_depth: must be sent under one name, once"),
+    ],
+    ids=str,
+)
+def test_an_open_schema_runs_no_tool_without_what_was_meant(undeclared: Any, sent: Any, told: str, text: bool) -> None:
+    """A misspelt name whose value is not valid under its declared one, and two spellings with two values, are refused.
+
+    Passed on as undeclared, they would let the tool run as if nothing had been said.
+    """
+    made = Tool.from_schema(name="probe", parameters=_OPEN, handler=return_params, undeclared=undeclared)
+    arguments = {"path": "x", **sent}
+    verdict = validate(made, json.dumps(arguments) if text else arguments)
+    assert render(verdict.failure()).splitlines()[0] == f"Error: Invalid parameter value for {told}"
 
 
 async def test_a_misspelt_name_of_an_open_schema_is_reported() -> None:

@@ -4,8 +4,9 @@ It tries calls that a model, or an attacker who writes through it, may send, and
 give back: hand-made families, and random calls. Each goes through the standard stages and Shape; what it takes is all
 on the loop, since the tools do nothing: the name, the limits, the schema, repairs, advice, the text for the model, the
 report's `undeclared`, and the text of the outcome in a record, without secrets. The bound is 50 ms and 0.1 ms for each
-kB of the call and its result; the best of three runs counts, as the machine may have other work. The memory that a
-hand-made case takes, at its peak and beside the call and the result themselves, is bounded as well.
+kB of the call and its result, in processor time of the loop's thread, as the machine may have other work; the best of
+three runs counts. The memory that a hand-made case takes, at its peak and beside the call and the result themselves, is
+bounded as well.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import count
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any, cast
 
 import anyio
@@ -151,7 +152,7 @@ async def time_call(pipeline: Pipeline, case: Case) -> tuple[float, str]:
     """Send a case and read its report and its text. Return the seconds and the kind of outcome."""
     ANSWER[0] = case.answer
     pipeline = _add_shape(pipeline) if case.tool == "give_shaped" else pipeline
-    begun = perf_counter()
+    begun = thread_time()
     report = await pipeline.report(Call(case.tool, case.arguments))
     outcome = report.outcome
     assert outcome is not None
@@ -160,7 +161,7 @@ async def time_call(pipeline: Pipeline, case: Case) -> tuple[float, str]:
     kind = "ok"
     if is_failure(outcome):
         kind = outcome.failure().kind
-    return perf_counter() - begun, kind
+    return thread_time() - begun, kind
 
 
 def list_families() -> Sequence[tuple[str, Callable[[], Case]]]:

@@ -36,6 +36,7 @@ from .common import (
     to_plain,
     with_sent_names,
 )
+from .definable import fit_anthropic
 from .providers import BEDROCK_ERRORS
 from .replies import Calls, OwnMessage, Reading, ReplyError, Unhandled, read_chunks, read_error, refusal_of
 from .sending_back import fit_arguments, fit_calls, fit_parts, new_id, own_message
@@ -57,9 +58,15 @@ def tools(registry: ToolView) -> list[Definition]:
     Returns:
         ``{"toolSpec": {"name", "description", "inputSchema": {"json": …}}}`` for each of them. The provider refuses a
         ``toolConfig`` with none: leave it out then.
+
+    Raises:
+        SetupError: As with `anthropic.tools`, whose models are most of those that are asked here.
     """
     definitions = build_definitions(registry, BEDROCK, "inputSchema")
-    return [{"toolSpec": {**each, "inputSchema": {"json": each["inputSchema"]}}} for each in definitions]
+    fitted = [
+        {**each, "inputSchema": {"json": fit_anthropic(each["name"], each["inputSchema"])}} for each in definitions
+    ]
+    return [{"toolSpec": each} for each in fitted]
 
 
 def calls(

@@ -9,6 +9,7 @@ https://ai.google.dev/gemini-api/docs/structured-output (no ``const``).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -17,6 +18,7 @@ import attrs
 
 from ..call import Call
 from ..errors import SetupError
+from ..parameters.reading import read_arguments
 from ..parameters.schema import JsonObject, forms_at, is_array, is_object
 from ..tools.view import ToolView
 
@@ -37,14 +39,19 @@ def fit_anthropic(tool: str, schema: JsonObject) -> JsonObject:
     Raises:
         SetupError: The schema has a union at the top, which has no equivalent there.
     """
-    union = next((each for each in _UNIONS if each in schema), None)
-    if union is not None:
+    union = find_top_union(schema)
+    if union:
         raise SetupError(
-            f"Anthropic takes no schema with {union} at the top: give the arguments of {tool!r} one object, "
+            f"Anthropic's models take no schema with {union} at the top: give the arguments of {tool!r} one object, "
             "such as {'request': <the union>}"
         )
     fitted: JsonObject = _rewrite(schema, _rename_properties) if has_odd_names(schema) else schema
     return fitted
+
+
+def find_top_union(schema: Mapping[str, Any]) -> str:
+    """Return the union at the top of a schema, for which Anthropic refuses the whole request; "" if there is none."""
+    return next((each for each in _UNIONS if each in schema), "")
 
 
 def fit_gemini(schema: JsonObject) -> JsonObject:
@@ -78,12 +85,16 @@ def restore_arguments(calls: list[Call], registry: ToolView | None) -> list[Call
 
 
 def _restore(call: Call, registry: ToolView) -> Call:
-    if call.name not in registry or not is_object(call.arguments):
+    if call.name not in registry or not has_odd_names(registry[call.name].parameters.schema):
         return call
-    schema = registry[call.name].parameters.schema
-    if not has_odd_names(schema):
+    sent: Any = call.arguments
+    given = read_arguments(sent) if isinstance(sent, str) and sent.lstrip().startswith("{") else sent
+    if not is_object(given):
         return call
-    return attrs.evolve(call, arguments=_restore_value(call.arguments, schema, ()))
+    restored = _restore_value(given, registry[call.name].parameters.schema, ())
+    if restored == given:
+        return call
+    return attrs.evolve(call, arguments=json.dumps(restored, ensure_ascii=False) if isinstance(sent, str) else restored)
 
 
 def _restore_value(value: Any, schema: Mapping[str, Any], parts: tuple[int | str, ...]) -> Any:

@@ -16,6 +16,7 @@ from .definable import restore_arguments
 from .providers import Provider
 from .text_calls import looks_like_calls, read_text_calls
 
+_FITTED = frozenset(("Anthropic", "Bedrock"))  # definitions for them may have other names of properties
 _logger = get_logger()
 _REFUSED = "The model refused to answer"
 _WITHHELD = "content_filter"
@@ -147,7 +148,7 @@ class Reading:
                 cast("Any", call).reply = self.id  # it was made here, and nobody else has it yet
         named = restore_names(found, registry, provider.longest)
         return Calls(
-            restore_arguments(named, registry) if provider.name == "Anthropic" else named,
+            restore_arguments(named, registry) if provider.name in _FITTED else named,
             error=error,
             text=said,
             finish_reason=self.finish_reason,

@@ -78,7 +78,8 @@ class FailureFinisher:
         error: Any = outcome.failure() if type(outcome) is _FAILURE else None
         lost = None if effect is None else effect.lost
         if type(error) in _PASSED_ON and lost is None and self._is_without_secrets(call, reached):
-            self._log(call, getattr(reached, "tool", None), error, None, decided_by)
+            if is_logged(error):
+                self._log(call, getattr(reached, "tool", None), error, None, decided_by)
             passed: Outcome = outcome
             return passed
         tool = reached.tool if isinstance(reached, ResolvedCall) else None if effect is None else effect.tool

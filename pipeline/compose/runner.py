@@ -152,13 +152,13 @@ class Runner:
                     recorder = None  # the report ends it
                     return await self._run_recorded(report, verdict, request)
             if type(verdict) is _FAILURE:
-                return self._finish(call, reached, verdict, decided_by=self._leading[0].name)
+                return self._finish(call, reached, verdict, None, None, self._leading[0].name)
             for check in self._checks:
                 reached = verdict
                 verdict = check(reached)
                 if type(verdict) is _FAILURE:
                     decider = self._check_names[self._checks.index(check)]
-                    return self._finish(call, reached, verdict, decided_by=decider)
+                    return self._finish(call, reached, verdict, None, None, decider)
                 if type(verdict) is _SUCCESS:
                     verdict = unwrap_call(verdict)
             reached = verdict

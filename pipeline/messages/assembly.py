@@ -23,7 +23,7 @@ from .default import (
     is_whole_text,
     split_missing,
 )
-from .fields import fields_of, question_in, template_key
+from .fields import as_question, fields_of, question_in, template_key
 from .repair_notes import describe_repairs
 from .structured import add_note, build_error_json, build_value_json
 from .style import FULL, Profile, Verbosity, get_profile, get_verbosity
@@ -166,8 +166,9 @@ def _fill_in(error: InvalidParams, problem: Problem, style: _Style) -> str:
     key, fields = template_key(error, problem, style.tool), fields_of(error, problem, verbosity, style.tool)
     text = None if style.templates is None else style.templates.build_text(key, fields)
     if not text:
-        text = profile.compiled.build_text(key, fields)
-        if text and _INVALID_VALUE in text and is_whole_text(problem):  # it would say twice what is wrong
+        asked = _ask_in_words_of_author(problem) if profile.questions else ""
+        text = asked or profile.compiled.build_text(key, fields)
+        if text and not asked and _INVALID_VALUE in text and is_whole_text(problem):  # it would say twice what is wrong
             return ""
     if not text:
         return ""
@@ -175,6 +176,14 @@ def _fill_in(error: InvalidParams, problem: Problem, style: _Style) -> str:
         return to_one_line(text, verbosity.max_expected)
     text = truncate(text, verbosity.max_expected * 2)
     return f"{text}\n{fields['hint']}" if profile.hints and not profile.json and fields["hint"] else text
+
+
+def _ask_in_words_of_author(problem: Problem) -> str:
+    """Return what the tool's author says, as a question, if that names the problem by itself, else ""."""
+    if problem.rule != "validator":
+        return ""
+    words = str(problem.expected)
+    return as_question(words) or (f"Question: {strip_prefix(words)}" if is_whole_text(problem) else "")
 
 
 def _describe(error: InvalidParams, problem: Problem, style: _Style) -> str:

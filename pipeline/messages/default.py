@@ -78,7 +78,12 @@ _OF_PARSERS = {  # the beginnings of what parsers say of text that is not JSON, 
     "invalid number": "a number is not written as in JSON",
 }
 _RULES_OF_FORM = frozenset(("type", "enum", "const", "format", "anyOf"))  # a value of the wrong type violates these too
-_WHOLE = ("Missing required parameter", "Invalid parameter value", "Unknown parameter")  # how our own texts begin
+_WHOLE = (
+    "Missing required parameter",
+    "Invalid parameter value",
+    "Unknown parameter",
+    "There seems to be an issue",
+)  # how our own texts begin
 _MAX_LINE = 10**9  # a larger number helps no reader
 
 

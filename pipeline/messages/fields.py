@@ -99,6 +99,13 @@ def fields_of(error: ToolError, problem: Problem | None, verbosity: Verbosity, t
 
 
 def question_in(error: ToolError) -> str:
-    """Return the approved text of an error if it is a question already, else ""."""
+    """Return the approved text of an error as a question if it is one already, else ""."""
     text: str = getattr(error, "message", "") or getattr(error, "question", "")
-    return text if text.lower().startswith("question:") else ""
+    return as_question(text)
+
+
+def as_question(text: str) -> str:
+    """Return a text that is a question as one that begins so, else ""."""
+    if text.lower().startswith("question:"):
+        return text
+    return f"Question: {strip_prefix(text)}" if text.rstrip().endswith("?") else ""

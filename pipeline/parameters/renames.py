@@ -94,18 +94,45 @@ def find_misspelt(arguments: JsonObject, root: Place, parameters: Parameters) ->
     """
     found: list[tuple[Parts, str]] = []
     known: Known = {}
+    for _, parts, place in _walk_open(arguments, root):
+        for certain in _match_at(arguments, parts, parameters, known).safe:
+            found += [([*parts, sent], name) for name, sent in certain.items() if sent not in place.names]
+    return found
+
+
+def find_doubled(arguments: JsonObject, root: Place) -> Iterator[tuple[Parts, str, list[str]]]:
+    """Find the declared names that an open schema let pass in several spellings: ``dryRun`` beside ``dry_run``.
+
+    Yields:
+        The path of an object, a declared name, and its spellings there, the name itself first. Bounds: `find_misspelt`.
+    """
+    for here, parts, place in _walk_open(arguments, root):
+        undeclared = [key for key in here if key not in place.names]
+        if len(undeclared) > _MAX_UNDECLARED:
+            continue
+        names: dict[str, list[str]] = {}
+        for name in place.names:
+            names.setdefault(fold_name(name), []).append(name)
+        spelt: dict[str, list[str]] = {}
+        for key in undeclared:
+            meant = names.get(fold_name(key), ()) if len(key) <= _MAX_NAME else ()
+            if len(meant) == 1:
+                spelt.setdefault(meant[0], [meant[0]] if meant[0] in here else []).append(key)
+        yield from (([*parts], name, keys) for name, keys in spelt.items() if len(keys) > 1)
+
+
+def _walk_open(arguments: JsonObject, root: Place) -> Iterator[tuple[JsonObject, tuple[int | str, ...], Place]]:
+    """Yield the objects that have an undeclared name because their schema permits any."""
     pending: list[tuple[Any, tuple[int | str, ...], Place]] = [(arguments, (), root)]
     for _ in range(_MAX_PLACES):
         if not pending:
             break
         here, parts, place = pending.pop()
         if is_object(here) and place.is_open and not place.names.issuperset(here):
-            for certain in _match_at(arguments, parts, parameters, known).safe:
-                found += [([*parts, sent], name) for name, sent in certain.items() if sent not in place.names]
+            yield here, parts, place
         if len(parts) < _MAX_LEVELS:
             items = enumerate(here) if is_array(here) else ((key, here[key]) for key in here if key in place.names)
             pending += [(value, (*parts, key), place.enter(key)) for key, value in items if type(value) in _CONTAINERS]
-    return found
 
 
 def find_assignments(arguments: JsonObject, parameters: Parameters) -> dict[str, _Pair]:

@@ -9,16 +9,17 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from ..errors import InvalidParams, MalformedCall, Problem, Repair
 from ..foreign_values import or_default
+from ..privacy import PublicText
 from .coercions import LEAVE_OUT, Rule, coerce
 from .expectations import Sent
 from .limits import Limits, is_incomplete
 from .number_tokens import Written
 from .reading import read_arguments, read_literal
-from .renames import Known, find_assignments, find_declared, find_misspelt, find_renames
+from .renames import Known, find_assignments, find_declared, find_doubled, find_misspelt, find_renames
 from .schema import JsonObject, Parts, format_path, is_object, locate, value_at
 from .spelling import fold_name
 from .wrappers import unwrap
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _DROP: Final = "undeclared_dropped"  # recorded as a repair; the tool's policy, not a rule
 _FENCE = re.compile(r"```[ \t]*\w{0,20}[ \t]*\r?\n(?P<inner>.*?)\r?\n?[ \t]*```", re.DOTALL)
+_ONE_NAME = PublicText("sent under one name, once")
 _MAX_ROUNDS = 4  # a repair may uncover the next problem, such as a number as text inside of JSON text
 _MAX_LEVELS = 16  # levels of arguments; deeper values are not repaired
 _DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
@@ -138,8 +140,10 @@ def repair_arguments(
         found = sent if error is None else error
     found = _fix(draft, found, parameters, rules, limits, tool_names)
     if is_object(found):
-        params, draft = _rename_misspelt(draft, found, parameters, rules, limits)
-        return (params, tuple(draft.repairs)) if draft.repairs else None
+        read, draft = _read_open(draft, found, parameters, rules, limits)
+        if type(read) is InvalidParams:
+            return read
+        return (cast("JsonObject", read), tuple(draft.repairs)) if draft.repairs else None
     # Judged with the repairs that hold, so that one refusal lists all that is still wrong, and nothing else. A name
     # that only resembles another one does not hold where the call is refused, nor does a wrapper where a parameter is
     # missing: a model would send it beside the wrapper.
@@ -174,25 +178,45 @@ def _fix(
     return found
 
 
-def _rename_misspelt(
+def _read_open(
     draft: _Draft, params: JsonObject, parameters: Parameters, rules: frozenset[Rule], limits: Limits | None
-) -> tuple[JsonObject, _Draft]:
-    """Read each name that an open schema let pass as the declared one that it spells, if its value is valid there."""
+) -> tuple[JsonObject | InvalidParams, _Draft]:
+    """Read each name that an open schema let pass as the declared one that it spells.
+
+    A name in several spellings is read if all have the same value. With different values, or with one that is not valid
+    under the declared name, there is no reading that uses all that was sent: the tool would run as if the name had been
+    left out, so the call is refused.
+    """
     if parameters.root is None or "parameter_name" not in rules:
         return params, draft
-    fixes = [*_rename(find_misspelt(draft.arguments, parameters.root, parameters), draft)]
-    for _ in range(_MAX_ROUNDS):
-        if not fixes:
-            break
-        renamed = _Draft(draft.arguments, draft.sent.written, tuple(draft.repairs))
-        renamed.left_out, renamed.opened = draft.left_out, draft.opened
-        renamed.apply(fixes)
-        found = _fix(renamed, _parse(renamed, parameters, limits), parameters, rules, limits)
-        if is_object(found):
-            return found, renamed
-        wrong = [each.path for each in found.problems] if type(found) is InvalidParams else [""]
-        fixes = [(parts, rule, name) for parts, rule, name in fixes if not _blames(wrong, [*parts[:-1], name])]
-    return params, draft
+    fixes: list[_Fix] = []
+    doubled: list[Problem] = []
+    for parts, name, spellings in find_doubled(draft.arguments, parameters.root):
+        first, *others = (value_at(draft.arguments, [*parts, each]) for each in spellings)
+        if not all(_is_same(first, other) for other in others):
+            doubled.append(Problem(format_path([*parts, name]), "propertyNames", _ONE_NAME))
+        else:
+            fixes += [([*parts, each], _DROP, LEAVE_OUT) for each in spellings[1:]]
+            fixes += [([*parts, spellings[0]], "parameter_name", name)] if spellings[0] != name else []
+    if doubled:
+        return InvalidParams(tuple(doubled), sent=draft.arguments, schema=parameters.schema), draft
+    fixes += _rename(find_misspelt(draft.arguments, parameters.root, parameters), draft)
+    if not fixes:
+        return params, draft
+    renamed = _Draft(draft.arguments, draft.sent.written, tuple(draft.repairs))
+    renamed.left_out, renamed.opened = draft.left_out, draft.opened
+    renamed.apply(fixes)
+    found = _fix(renamed, _parse(renamed, parameters, limits), parameters, rules, limits)
+    if type(found) is InvalidParams:
+        places = [format_path([*parts[:-1], name]) for parts, rule, name in fixes if rule == "parameter_name"]
+        if not all(_is_within(each.path, places) for each in found.problems):  # the names change what else is allowed
+            return params, draft
+    return (found, renamed) if not isinstance(found, MalformedCall) else (params, draft)
+
+
+@or_default(default=False)  # of nested values a comparison may be too deep
+def _is_same(value: object, other: object) -> bool:
+    return repr(value) == repr(other)  # by ``==`` True is 1
 
 
 def _is_same_name(repair: Repair) -> bool:
@@ -203,10 +227,9 @@ def _is_same_name(repair: Repair) -> bool:
     )
 
 
-def _blames(wrong: Iterable[str], parts: Parts) -> bool:
-    """Whether one of the wrong places is this one or inside of it."""
-    place = format_path(parts)
-    return any(path == place or path.startswith((f"{place}.", f"{place}[")) for path in wrong)
+def _is_within(path: str, places: Iterable[str]) -> bool:
+    """Whether a path is one of these places, or inside of one."""
+    return any(path == place or path.startswith((f"{place}.", f"{place}[")) for place in places)
 
 
 def _restructure(draft: _Draft, parameters: Parameters, rules: frozenset[Rule], tool_names: Collection[str]) -> bool:

@@ -49,6 +49,21 @@ _OPPOSITES = (
     ("in", "ex"), ("im", "ex"), ("in", "out"), ("in", "de"), ("en", "dis"), ("en", "de"), ("as", "des"), ("at", "de"),
     ("up", "down"), ("over", "under"), ("pre", "post"), ("mini", "maxi"), ("con", "dis"), ("sub", "super"),
 )  # fmt: skip
+_ANTONYMS = frozenset(
+    frozenset(pair.split("/"))
+    for pair in (  # noqa: SIM905
+        "get/set read/write open/close start/stop begin/end first/last min/max minimum/maximum add/remove on/off "
+        "up/down allow/deny allow/block accept/reject approve/reject grant/revoke lock/unlock push/pop push/pull "
+        "send/receive show/hide before/after above/below left/right top/bottom high/low big/small old/new "
+        "true/false yes/no in/out inject/eject promote/demote sync/async login/logout signin/signout "
+        "create/delete insert/delete buy/sell raise/lower rise/fall pause/resume play/pause forward/backward "
+        "next/previous next/prev asc/desc from/to source/target input/output public/private include/exclude "
+        "increase/decrease expand/collapse attach/detach join/leave enter/exit upload/download ingress/egress "
+        "mute/unmute start/end since/until internal/external local/remote positive/negative success/failure "
+        "pass/fail win/loss credit/debit deposit/withdraw enqueue/dequeue"
+    ).split()
+)
+_LIKE = 60.0  # of 100: words with less have nothing to do with each other
 _LEAST_NEGATED = 2  # letters
 _MAX_NAME = 100  # characters; longer text was not meant as a name
 
@@ -201,7 +216,28 @@ def is_opposite(sent: str, other: str) -> bool:
     left, right = ours - theirs, theirs - ours
     if bool(left & _NEGATIONS) != bool(right & _NEGATIONS):
         return True
-    return any(_negates(one, two) or _negates(two, one) for one in left for two in right)
+    return any(
+        _negates(one, two) or _negates(two, one) or frozenset((one, two)) in _ANTONYMS for one in left for two in right
+    )
+
+
+def has_unlike_words(sent: str, other: str) -> bool:
+    """Whether each of two names has a word that is like none of the other's: ``freezing_point``, ``boiling_point``.
+
+    Such a name is another one, however many words they share. Without a shared word the names are compared as wholes.
+
+    Args:
+        sent: The words of the one, see `split_words`.
+        other: The words of the other.
+    """
+    from rapidfuzz.fuzz import ratio
+
+    ours, theirs = set(sent.split()), set(other.split())
+    if not ours & theirs:
+        return False
+    left, right = ours - theirs, theirs - ours
+    unlike = [one for one in left if all(ratio(one, two) < _LIKE for two in right)]
+    return bool(unlike) and any(all(ratio(one, two) < _LIKE for one in left) for two in right)
 
 
 def _negates(one: str, two: str) -> bool:
@@ -223,7 +259,8 @@ def find_nearest(text: object, among: Iterable[str]) -> str:
     best, found = _MIN_SCORE, ""
     words = split_words(text)
     for each in sorted(among):
-        if is_opposite(words, split_words(each)):
+        known = split_words(each)
+        if is_opposite(words, known) or has_unlike_words(words, known):
             continue
         other = fold(each)
         short, long = sorted((folded, other), key=len)

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 
 import attrs
 
-from ..parameters.spelling import is_opposite, split_words
+from ..parameters.spelling import has_unlike_words, is_opposite, split_words
 
 _PREFIXED = re.compile(r"(?:.*(?:__|[./:]))?(.*)", re.DOTALL)
 _PREFIX_END = re.compile(r"__|[./:]")
@@ -17,7 +17,6 @@ _SORTED_WEIGHT = 0.98  # of a similarity with the words in another order
 _MIN_PART = 4  # letters; a shorter part of a name says too little
 _PART_SCORE = (99.0, 0.0)  # of the only name that contains the part: below a name that differs in case alone
 _MIN_SCORE = 70.0  # of 100; a name with less misleads more often than it helps
-_LIKE = 60.0  # of 100: words with less have nothing to do with each other
 _GENERIC = frozenset(("tool", "tools", "function", "functions", "func", "fn", "api", "call"))  # say nothing of a tool
 _MAX_SUGGESTIONS = 3  # suggestions
 
@@ -52,14 +51,9 @@ def _has_unlike_words(sent: Spelling, known: Spelling) -> bool:
 
     Such a name is of another tool, however many words they share.
     """
-    from rapidfuzz.fuzz import ratio
-
-    ours, theirs = set(sent.words.split()), set(known.words.split())
-    if sent.tail_sorted == known.tail_sorted or not ours & theirs:  # another prefix; or spelt alike as a whole
+    if sent.tail_sorted == known.tail_sorted:  # another prefix
         return False
-    left, right = ours - theirs, theirs - ours
-    unlike = [one for one in left if all(ratio(one, two) < _LIKE for two in right)]
-    return bool(unlike) and any(all(ratio(one, two) < _LIKE for one in left) for two in right)
+    return has_unlike_words(sent.words, known.words)
 
 
 class SuggestionIndex:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias, cast
 
 import attrs
 
 from ...adapters import anthropic, openai
+from ...adapters.definable import find_top_union, has_odd_names
+from ...errors import SetupError
 from ...messages.style import CHARACTERS_PER_TOKEN
 from ...privacy import neutralise
 from ...provider_names import ANTHROPIC, OPENAI
@@ -47,6 +50,7 @@ def check_tools(registry: ToolView, declared: Mapping[str, bool], known: Collect
         yield from _check_name(tool, [(provider, limit, names[tool.name]) for provider, limit, names in sent])
         yield from _check_descriptions(tool)
         yield from _check_types(tool)
+        yield from _check_providers(tool)
         yield from _check_effect(tool, declared.get(tool.name))
         if tool.verify_with is not None and tool.verify_with not in known:
             what = f"verify_with tells the model to check with {tool.verify_with}, which is not a tool here"
@@ -95,6 +99,17 @@ def _check_types(tool: Tool[..., Any]) -> Iterator[Finding]:
     if arrays := [name for name, inner in named.items() if _has_bare_array(inner)]:
         what = f"arrays without items, for which OpenAI refuses the whole request: {', '.join(arrays)}"
         yield Finding("error", "type", tool.name, what, 'say what they hold, for example "items": {"type": "string"}')
+
+
+def _check_providers(tool: Tool[..., Any]) -> Iterator[Finding]:
+    schema: dict[str, Any] = tool.definition()["parameters"]
+    if union := find_top_union(schema):
+        what = f"{union} at the top of the schema, for which Anthropic's models refuse the whole request"
+        yield Finding("error", "schema", tool.name, what, "give the arguments one object that holds the union")
+    if has_odd_names(schema):
+        what = "names of parameters that Anthropic's models refuse: up to 64 letters from a to z, digits, _, . and -"
+        fix = "rename them; until then the adapters send others, and change them back in calls"
+        yield Finding("note", "schema", tool.name, what, fix)
 
 
 def _check_effect(tool: Tool[..., Any], declared: bool | None) -> Iterator[Finding]:  # noqa: FBT001  # three values
@@ -178,9 +193,18 @@ class TokenCost:
 
 
 def estimate_costs(registry: ToolView) -> dict[str, TokenCost]:
-    """The cost of each open tool by name: of its definition as the adapters send it, as JSON without blanks."""
-    sent = zip(registry.callable_names(), openai.tools(registry), anthropic.tools(registry), strict=True)
-    return {name: TokenCost(*map(_estimate_tokens, definitions)) for name, *definitions in sent}
+    """The cost of each open tool by name: of its definition as the adapters send it, as JSON without blanks.
+
+    A definition that Anthropic refuses costs there as much as at OpenAI.
+    """
+    found: dict[str, TokenCost] = {}
+    for name in registry.callable_names():
+        view = registry.view([name])
+        for_openai = for_anthropic = _estimate_tokens(*openai.tools(view))
+        with suppress(SetupError):
+            for_anthropic = _estimate_tokens(*anthropic.tools(view))
+        found[name] = TokenCost(for_openai, for_anthropic)
+    return found
 
 
 def _estimate_tokens(definition: object) -> int:

@@ -126,7 +126,7 @@ _OF_ALL: Mapping[str, Texts] = {
         )
         for reason, why in UNAVAILABLE.items()
     },
-    "malformed_call": ("Question: What arguments should I use? Please provide them as one JSON object. {text}"),
+    "malformed_call": "Question: What arguments should I use? {text}",
     "malformed_call.truncated": (
         "Question: How should I split this? The arguments were cut off. Please provide a smaller payload, or split it "
         "over several calls."
