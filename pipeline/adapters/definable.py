@@ -19,7 +19,7 @@ import attrs
 from ..call import Call
 from ..errors import SetupError
 from ..parameters.reading import read_arguments
-from ..parameters.schema import JsonObject, forms_at, is_array, is_object
+from ..parameters.schema import JsonObject, ToolSchema, forms_at, is_array, is_object
 from ..tools.view import ToolView
 
 _LONGEST: Final = 64  # characters of the name of a property at Anthropic
@@ -85,16 +85,26 @@ def restore_arguments(calls: list[Call], registry: ToolView | None) -> list[Call
 
 
 def _restore(call: Call, registry: ToolView) -> Call:
-    if call.name not in registry or not has_odd_names(registry[call.name].parameters.schema):
+    tool = registry.tools.get(call.name) if type(call.name) is str else None
+    if tool is None or not _must_restore(tool.parameters.schema):
         return call
     sent: Any = call.arguments
     given = read_arguments(sent) if isinstance(sent, str) and sent.lstrip().startswith("{") else sent
     if not is_object(given):
         return call
-    restored = _restore_value(given, registry[call.name].parameters.schema, ())
+    restored = _restore_value(given, tool.parameters.schema, ())
     if restored == given:
         return call
     return attrs.evolve(call, arguments=json.dumps(restored, ensure_ascii=False) if isinstance(sent, str) else restored)
+
+
+def _must_restore(schema: Mapping[str, Any]) -> bool:
+    """Whether names of the schema were changed for Anthropic; looked for once in the schema of a tool."""
+    if not isinstance(schema, ToolSchema):
+        return has_odd_names(schema)
+    if schema.has_odd_names is None:
+        schema.has_odd_names = has_odd_names(schema)
+    return schema.has_odd_names
 
 
 def _restore_value(value: Any, schema: Mapping[str, Any], parts: tuple[int | str, ...]) -> Any:

@@ -47,13 +47,16 @@ class ToolSchema(JsonObject):
 
     Attributes:
         closings: The last lines of texts about missing parameters, see `toolcall_pipeline.messages.closing`.
+        has_odd_names: Whether a provider does not accept the name of a property, see `toolcall_pipeline.adapters`.
+            None: that was not asked so far.
     """
 
-    __slots__ = ("closings",)
+    __slots__ = ("closings", "has_odd_names")
 
     def __init__(self, schema: Form) -> None:
         super().__init__(schema)
         self.closings: dict[Any, Any] = {}
+        self.has_odd_names: bool | None = None
 
 
 def is_object(value: object) -> TypeIs[JsonObject]:
