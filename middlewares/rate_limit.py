@@ -59,6 +59,11 @@ class RateLimit:
             "local" limits the calls of this process by themselves. The log says so once. Default "refuse".
         share_as: Keeps apart limits with equal options in one store. Default "".
 
+    Attributes:
+        shared: The slots in the store. None: without ``store``.
+        interval: Seconds for one call at the even pace.
+        slack: Seconds that a burst is ahead of the even pace.
+
     Raises:
         SetupError: An option is out of its range, or of another type.
     """
@@ -85,8 +90,8 @@ class RateLimit:
     when_away: Literal["refuse", "local"] = attrs.field(default="refuse", kw_only=True)
     share_as: str = attrs.field(default="", kw_only=True)
     shared: SharedSlots | None = attrs.field(init=False, default=None, repr=False)
-    interval: float = attrs.field(init=False, repr=False)  # seconds for one call at the even pace
-    slack: float = attrs.field(init=False, repr=False)  # seconds that a burst is ahead of the even pace
+    interval: float = attrs.field(init=False, repr=False)
+    slack: float = attrs.field(init=False, repr=False)
     _roundings: int = attrs.field(init=False, repr=False)  # of floats, on the way to a slot
     _by_default: bool = attrs.field(init=False, repr=False)  # whether it has the default clock
     _partitions: dict[Hashable, _Partition] = attrs.field(init=False, factory=dict[Hashable, _Partition], repr=False)

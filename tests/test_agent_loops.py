@@ -61,7 +61,7 @@ class LlamaCpp(FakeProvider):
             "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
             "object": "chat.completion",
         }
-        reply |= {"id": "1", "created": 1, "model": "m"}
+        reply |= {"id": f"chatcmpl-{len(self.requests)}", "created": 1, "model": "m"}
         return 200, "application/json", json.dumps(reply).encode()
 
     @staticmethod

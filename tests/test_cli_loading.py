@@ -48,7 +48,7 @@ BROKEN = [
     ("{module}:App", "has required parameters: expected"),
     ("{module}:app", "is of type App: expected"),
     ("{module}:none", "{module}:none() returns None: expected"),
-    ("{module}:breaks", "ZeroDivisionError: division by zero ({module}.py:68)"),
+    ("{module}:breaks", "ZeroDivisionError: division by zero ({module}.py:69)"),
     ("broken_raises:tools", "KeyError: 'SECRET' (broken_raises.py:3)"),
     ("broken_inside:tools", "KeyError: 'SECRET' (broken_raises.py:3, from broken_inside.py:1)"),
     ("broken_syntax:tools", "SyntaxError: invalid syntax (broken_syntax.py:2)"),

@@ -226,7 +226,7 @@ def test_an_absent_file(tools: ToolRegistry, tmp_path: Path) -> None:
 def test_a_rule_that_asks_a_person_needs_the_stage_for_it(tools: ToolRegistry) -> None:
     """Without the stage `approve` inside, a policy with that action is refused when the pipeline is built."""
     with pytest.raises(SetupError, match="policy needs approve inside of it"):
-        standard(tools, policy=RuleSet((PolicyRule("approve"),)))
+        standard(tools).after("validate", Policy(RuleSet((PolicyRule("approve"),))))
 
 
 async def test_a_thousand_rules_are_searched_once_for_each_tool_and_caller(tools: ToolRegistry) -> None:

@@ -13,6 +13,7 @@ from ..call import Call, Outcome
 from ..compose import Pipeline
 from ..compose.stage import Stage
 from ..errors import SetupError
+from ..messages import Wording
 from ..telemetry.queues import flush_queues
 from ..telemetry.setup import explain_missing_sdk, is_disabled
 from ..telemetry.span_tree import draw_tree
@@ -96,8 +97,8 @@ class RecordedPipeline(Pipeline):
     Calls that tools make through the pipeline that called them, as ``batch`` does, are not among its own.
     """
 
-    def __init__(self, stages: tuple[Stage, ...]) -> None:
-        super().__init__(stages)
+    def __init__(self, stages: tuple[Stage, ...], wording: Wording | None = None) -> None:
+        super().__init__(stages, wording)
         self._run_unrecorded = self._run
         self.recorded: list[RecordedCall] = []  # in the order of their calls
         self._run = self._record
@@ -126,4 +127,4 @@ class RecordedPipeline(Pipeline):
 
 def record_calls(pipeline: Pipeline) -> RecordedPipeline:
     """Make a pipeline of the same stages that keeps the calls that go through it."""
-    return RecordedPipeline(pipeline.entries)
+    return pipeline.bind_alike(RecordedPipeline(pipeline.entries, pipeline.wording))
