@@ -25,6 +25,7 @@ from typing_extensions import TypedDict
 
 from error_cases import PROFILES, VERBOSITIES
 from support import Exported, a_tool, nothing
+from test_known_texts import WRITERS
 from toolcall_pipeline import (
     Call,
     CallReport,
@@ -751,3 +752,33 @@ async def test_redact_sees_what_a_failure_and_progress_say() -> None:
         assert told == [texts[1]]
     assert asked["error"] == "Error: card 4111 was refused with [redacted]"
     assert asked["progress"] == "asks the bank about 4111 with [redacted]"
+
+
+def _crash_with(text: str) -> object:
+    raise RuntimeError(text)
+
+
+def _lose_with(text: str) -> object:
+    raise ConnectionError(text)
+
+
+def _fail_with(text: str) -> object:
+    raise ToolFailed(text)
+
+
+SAID = {"a crash": _crash_with, "a lost connection": _lose_with, "a failure": _fail_with}
+
+
+@pytest.mark.parametrize("say", SAID.values(), ids=SAID)
+@pytest.mark.parametrize("form", WRITERS)
+async def test_no_record_shows_a_secret_however_it_is_written(
+    form: str, say: Callable[[str], object], records: Records
+) -> None:
+    """Spans, metrics, reports, rows, events and the log keep it from each form in which a tool may say it."""
+    secret = 'Canary-pa55/w\u00f6rd "of" ada'
+    written = WRITERS[form](secret)
+    recorded = Recorded(make_function_tool(Annotated[str, Secret], lambda _: say(f"no login with <{written}> at all")))
+    report = await recorded.pipeline.report(Call("probe", {"value": secret}, "c1"))
+    shown = [*show(report), *recorded.shown(), *records.lines]
+    held = {written, repr(written)[1:-1], json.dumps(written)[1:-1], secret, "anary-pa55"}
+    assert [text for text in shown if any(each in text for each in held)] == []
