@@ -164,9 +164,8 @@ async def test_a_server_over_stdio_that_is_killed(trust: bool, kind: str) -> Non
 
 def test_the_guide_runs(tmp_path: Path) -> None:
     """Its server and its program print what it says; the test of the other guides has no package mcp."""
-    guide = (HERE.parent / "pipeline" / "mcp" / "README.md").read_text()
-    section = guide.partition("## Use the tools of an MCP server")[2]
-    server, program, *_ = re.findall(r"^```py\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    guide = (HERE.parent / "pipeline" / "mcp" / "CLIENT.md").read_text()
+    server, program, *_ = re.findall(r"^```py\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
     (tmp_path / "clock.py").write_text(server)
     environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(HERE.parent)}
     run = partial(subprocess.run, check=True, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60)

@@ -1,4 +1,4 @@
-"""The README of the command line is true: each command of it is run, and prints what it says."""
+"""The guides of the command line are true: each command of them is run, and prints what it says."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from snippets import snippets
 pytestmark = pytest.mark.long  # each test starts processes
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "pipeline" / "cli" / "README.md").read_text(encoding="utf-8")
+README = "".join((ROOT / "pipeline" / "cli" / name).read_text(encoding="utf-8") for name in ("README.md", "RUN.md"))
 _CHANGING = re.compile(r"\d[\d,.]*(?= ms| s\b| calls/s)|(?<=\"ms\": )[\d.]+")
 _SETTINGS = ("COLUMNS", "FORCE_COLOR", "OTEL_", "TTY_")  # of a developer, which change what is printed
 
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files that the README shows, and the command."""
     made = tmp_path_factory.mktemp("readme")
     (made / "tools.py").write_text(snippets(README)[0][1], encoding="utf-8")
-    (calls,) = re.findall(r"^```jsonl\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    (calls,) = re.findall(r"`calls\.jsonl`:\n\n```text\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     (made / "calls.jsonl").write_text(calls, encoding="utf-8")
     command = shlex.join([sys.executable, "-P", "-m", "toolcall_pipeline"])
     (made / "toolcall").write_text(f'#!/bin/sh\nexec {command} "$@"\n')

@@ -127,6 +127,16 @@ def test_a_broken_stderr(desk: Desk, redirection: str) -> None:
     assert all(row["ok"] for number, row in desk.by_line.items() if number % 2 == 0)
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.parametrize(("name", "code"), [("greet", 0), ("nope", 1)])
+def test_a_call_without_a_standard_output(desk: Desk, options: list[str], name: str, code: int) -> None:
+    """Where the shell closed stdout, the call is made, its exit code says how it ended, and nothing is printed."""
+    command = [sys.executable, "-m", "toolcall_pipeline", "call", f"{desk.module}:tools", name, "--no-trace", *options]
+    shell = ["bash", "-c", f"exec {shlex.join(command)} >&-"]
+    done = subprocess.run(shell, cwd=desk.path, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
 def test_a_dash_is_standard_output(desk: Desk) -> None:
     """``-o -`` writes the results to stdout and nothing else, be it of a process that a tool starts."""
     with (desk.path / f"{desk.module}.py").open("a") as file:

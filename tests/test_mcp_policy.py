@@ -16,7 +16,7 @@ from toolcall_pipeline.mcp.relay_policy import RelayLimits, RelayPolicy, Telemet
 from toolcall_pipeline.privacy import REDACTED
 from toolcall_pipeline.toml_file import find_line
 
-GUIDE = Path(__file__).parent.parent / "pipeline" / "mcp" / "README.md"
+GUIDE = Path(__file__).parent.parent / "pipeline" / "mcp" / "PROXY.md"
 
 
 def written(path: Path, text: str) -> Path:

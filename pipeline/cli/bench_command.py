@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 import attrs
 
@@ -88,7 +88,8 @@ def bench(target: str, asker: Asker, options: BenchOptions) -> int:
     if options.svg is not None:
         options.svg.write_text(draw_bars(found, target), encoding="utf-8")
     _print(found, earlier, options)
-    sys.stdout.flush()
+    if cast("TextIO | None", sys.stdout) is not None:  # it is None where the shell closed it: `>&-`
+        sys.stdout.flush()
     exit_without_threads(0)
     return 0
 

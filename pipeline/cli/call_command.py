@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO, cast
 
 import anyio
 from returns.result import Failure
@@ -62,12 +63,13 @@ def call(
         if trace:
             print_tree(Console(stderr=True, highlight=False, markup=False, emoji=False), report)
     result = build_result(report)
-    if as_json:
-        sys.stdout.buffer.write(encode_row({"name": name, **result}))
-    else:
-        told = str(result["told"])
-        print(neutralise(told, keep_lines=True) if sys.stdout.isatty() else told)
-    sys.stdout.flush()
+    if (stdout := cast("TextIO | None", sys.stdout)) is not None:  # it is None where the shell closed it: `>&-`
+        if as_json:
+            stdout.buffer.write(encode_row({"name": name, **result}))
+        else:
+            told = str(result["told"])
+            print(neutralise(told, keep_lines=True) if stdout.isatty() else told)
+        stdout.flush()
     code = int(not result["ok"])
     exit_without_threads(code)
     return code
