@@ -43,7 +43,7 @@ WHEN_STALE := pyproject.toml Makefile
 PYTEST = $(BIN)/pytest -n auto --dist worksteal --durations=10
 TYPES = $(BIN)/python tests/support/snippets.py build/readme $(shell git ls-files "*.md") || exit 1; \
 	$(BIN)/mypy toolcall_pipeline tests benchmarks build/readme & mypy=$$!; $(BIN)/pyright; pyright=$$?; \
-	wait $$mypy && [ $$pyright = 0 ]
+	wait $$mypy && [ $$pyright = 0 ] && cd build/tutorial && ../../$(BIN)/mypy --strict .
 
 # $(call timed,name,commands): run them, and print how long they took, also where they fail.
 define timed

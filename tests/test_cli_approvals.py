@@ -99,7 +99,7 @@ def test_bad_input_is_one_clear_line(command: tuple[str, ...], expected: str, st
 
 def test_a_policy_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The decisions for each tool, the rule for one call, and a mistake with its line."""
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))  # pyright: ignore[reportUnknownMemberType]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shop_tools.py").write_text(
         "from toolcall_pipeline import ToolRegistry\n"

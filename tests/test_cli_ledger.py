@@ -33,7 +33,7 @@ async def ask(tools: ToolRegistry, path: Path) -> str:
     """Deliver the payment; returns the text or the kind of the answer."""
     async with standard(tools, store=SQLite(path)) as pipeline:
         outcome = await pipeline(Call("pay", {"amount": 7}, "a", "Ann", conversation="c"))
-    return outcome.value_or("outcome_unknown")
+    return str(outcome.value_or("outcome_unknown"))
 
 
 @pytest.mark.parametrize(

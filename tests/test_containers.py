@@ -98,7 +98,8 @@ async def test_a_failure_in_a_container_is_a_failure_everywhere(name: str, execu
         assert span.status.status_code is (StatusCode.UNSET if kind is None else StatusCode.ERROR)
         assert (span.attributes or {}).get("error.type") == kind
         kinds.append(kind)
-    data = json.loads(reader.get_metrics_data().to_json())  # type: ignore[union-attr]
+    metrics: Any = reader.get_metrics_data()
+    data = json.loads(metrics.to_json())
     points = [
         point["attributes"].get("error.type")
         for each in data["resource_metrics"][0]["scope_metrics"][0]["metrics"]

@@ -1,5 +1,8 @@
 """@tool: which functions become tools, what the tool keeps of its function, and what its options do."""
 
+# A tool made of a function of any type has no type either.
+# pyright: reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 import functools

@@ -1,5 +1,8 @@
 """Docstrings in three styles: the descriptions of a tool and of its parameters, the same in every process."""
 
+# A tool made of a function of any type has no type either.
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import inspect

@@ -1,5 +1,8 @@
 """The form in a refusal: what it shows, and that a call which follows it is accepted."""
 
+# A tool made of a function of any type has no type either.
+# pyright: reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import datetime as dt

@@ -1,5 +1,8 @@
 """`pipeline.run`: what a program gives arrives as it is, and what a tool does to its arguments stays in the tool."""
 
+# A tool made of a function of any type has no type either.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from collections import Counter, OrderedDict

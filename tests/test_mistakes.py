@@ -1,5 +1,8 @@
 """Mistakes of whoever builds a pipeline name the stage, the tool or the option, and what to write instead."""
 
+# A tool made of a function of any type has no type either.
+# pyright: reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 import logging

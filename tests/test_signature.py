@@ -1,5 +1,8 @@
 """Signatures: the schema that a model is shown of a function, and what each type accepts."""
 
+# A tool made of a function of any type has no type either.
+# pyright: reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import functools

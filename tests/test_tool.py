@@ -1,5 +1,8 @@
 """Tools: made of functions by @tool or of schemas by Tool.from_schema, and what is refused at set-up."""
 
+# A tool made of a function of any type has no type either.
+# pyright: reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import functools

@@ -146,7 +146,7 @@ _BIG = chat("rows", json.dumps({"n": _MANY}))
 WAYS = (
     Way(WAY, _by_hand(_GOOD)),
     Way("the whole way: chat", _way(openai, _GOOD), WAY, 7),
-    Way("the whole way: Responses", _responses, WAY, 9),
+    Way("the whole way: Responses", _responses, WAY, 11.5),
     Way("the whole way: Anthropic", _way(anthropic, _CLAUDE), WAY, 8.3),
     Way("the whole way: Gemini", _way(gemini, _GEMINI), WAY),
     Way("the whole way: Bedrock", _way(bedrock, _BEDROCK), WAY),

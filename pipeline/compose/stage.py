@@ -74,7 +74,9 @@ class Stage:
         if not callable(obj):
             raise SetupError(f"{obj!r} is not a stage: it cannot be called")
         run = cast("Callable[..., Any]", obj if isinstance(obj, _HAS_ITS_OWN_SIGNATURE) else obj.__call__)
-        run = getattr(obj, "as_middleware", None) or run  # of a check that an option turns into a middleware
+        run = cast(
+            "Callable[..., Any]", getattr(cast("Any", obj), "as_middleware", None) or run
+        )  # of a check that an option turns into a middleware
         arity = _arity(run)
         role = role or _ROLE_BY_ARITY.get(arity)
         if role is None:

@@ -92,7 +92,7 @@ def _reply(value: object, steps: ToldSteps | None) -> Reply:
     """A Failure of an exception is as if it were raised: it is made to pickle, and keeps its stack."""
     if type(value) is Failure and isinstance(exc := cast("Any", value).failure(), BaseException):
         return "raised", exc, _close(steps)
-    return "returned", value, _close(steps)
+    return "returned", cast("object", value), _close(steps)
 
 
 def _close(steps: ToldSteps | None) -> list[Step]:

@@ -363,5 +363,5 @@ def _make_limit(path: str, rule: str, facts: Mapping[str, Any], value: object) -
     bound = facts[BOUNDS[rule]] if rule in BOUNDS else next(iter(facts.values()))
     if rule in BOUNDS and isinstance(value, Mapping):
         rule = rule.replace("Items", "Properties")
-    got = describe_value(value) if rule.endswith("imum") else describe_size(cast("object", value))
+    got = describe_value(cast("object", value)) if rule.endswith("imum") else describe_size(cast("object", value))
     return Problem(path, rule, describe_limit(rule, bound), str(facts.get("actual_length") or got))

@@ -24,6 +24,7 @@ from .facts import make_plain_arguments
 Action: TypeAlias = Literal["allow", "deny", "approve", "dry_run"]
 _ACTIONS: tuple[Action, ...] = get_args(Action)
 _EFFECTS = frozenset(get_args(Effect))
+_LIST: Any = list  # under this name type checkers do not narrow to `list[Unknown]`
 _WILD = re.compile(r"[*?\[]")
 _REMEMBERED = 1_024  # principals of one tool whose rules are known without another search
 
@@ -51,13 +52,10 @@ class Decision(NamedTuple):
 
 def _as_tuple(given: Any) -> Any:
     """One text or several, as a tuple; anything else as it is, for the check that follows."""
-    return (
-        (given,)
-        if isinstance(given, str)
-        else tuple(cast("Any", given))
-        if isinstance(given, list) and given
-        else given
-    )
+    if isinstance(given, str):
+        return (given,)
+    is_list = type(given) is _LIST and given
+    return tuple(given) if is_list else given
 
 
 def _check_texts(_rule: object, field: attrs.Attribute[Any], given: object) -> None:

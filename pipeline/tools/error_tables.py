@@ -104,10 +104,10 @@ class ErrorTable:
             None without an entry, or if its function returns None. A crash with the mistake as its cause, if the
             function fails.
         """
-        entry = self._find_entry(type(exc))
+        entry: Any = self._find_entry(type(exc))
         if entry is None:
             return None
-        found: object = entry
+        found: Any = entry
         if callable(entry):
             try:
                 found = entry(exc, tool) if _takes_tool(entry) else entry(exc)

@@ -9,7 +9,7 @@ the adapters has the same table; `table()` writes it.
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import attrs
 
@@ -35,7 +35,8 @@ class Kind:
     @property
     def provider(self) -> str:
         """The name of the adapter, and of the format if it has two."""
-        is_response = isinstance(self.reply, dict) and self.reply.get("object") == "response"
+        reply: Any = self.reply
+        is_response = isinstance(reply, dict) and cast("dict[str, Any]", reply).get("object") == "response"
         return "openai, Responses" if is_response else self.adapter.__name__.rpartition(".")[2]
 
 
@@ -206,5 +207,5 @@ def table() -> str:
 
 def _code(cell: object) -> str:
     if isinstance(cell, tuple):
-        return ", ".join(f"`{each}`" for each in cell)
+        return ", ".join(f"`{each}`" for each in cast("tuple[object, ...]", cell))
     return "yes" if cell is True else f"`{cell}`" if cell else ""

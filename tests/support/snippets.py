@@ -24,8 +24,10 @@ def main(target: str, *sources: str) -> None:
         old.unlink()
     for source in map(Path, sources):
         if source.name == "TUTORIAL.md":  # its programs import each other by their names
+            tutorial = folder.parent / "tutorial"
+            tutorial.mkdir(exist_ok=True)
             for name, _, whole in read_steps(source.read_text()):
-                (folder / name).write_text(whole)
+                (tutorial / name).write_text(whole)
             continue
         name = "_".join([*source.parts[:-1], source.stem.lower()])
         for line, code in snippets(source.read_text()):
