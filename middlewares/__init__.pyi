@@ -13,6 +13,7 @@ from .quota import Quota as Quota
 from .rate_limit import RateLimit as RateLimit
 from .resolve import Resolve as Resolve
 from .retry import Retry as Retry
+from .reword import Reword as Reword
 from .shape import Shape as Shape
 from .standard_stack import standard as standard
 from .timeout import Timeout as Timeout

@@ -32,6 +32,7 @@ from toolcall_pipeline.middlewares import (
     RateLimit,
     Resolve,
     Retry,
+    Reword,
     Shape,
     Timeout,
     Trace,
@@ -133,6 +134,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
         },
     ),
     Policy: ({}, {"rules": [3, None, b"a", ["a"]]}),
+    Reword: ({}, {"function": [3, None, "a"]}),
     Shape: (
         {},
         {

@@ -11,8 +11,15 @@ from .text import replace_surrogates
 _MAX_TEXT = 2_000  # characters of the foreign text
 # With word boundaries, which the document does not have: it finds its "what " in "somewhat ".
 _INTERACTIVE = r"(?i)\bquestion:|\bwhat\s|\bplease provide\b|\bwhich\s|\bhow\s"
-_SET_UP = r"(?i)\bapi[ _-]?key|authenticat|unauthori[sz]ed"
+_SET_UP = r"(?i)\bapi[ _-]?key|authenticat|unauthori[sz]ed|\bnot set up\b"
 _NAME = r"[A-Za-z_][\w.:-]{0,99}"
+
+
+_LATER = re.compile(
+    r"\brate.?limit|too many requests|\btimed? ?out\b|\btemporar|\bunavailable\b|\boverloaded\b"
+    r"|\b(?:429|502|503|504)\b",
+    re.IGNORECASE,
+)
 
 
 def enhance(text: str, tool: str = "") -> PublicText:
@@ -21,6 +28,7 @@ def enhance(text: str, tool: str = "") -> PublicText:
     - A question stays as it is.
     - A missing parameter of a tool of a known family becomes the question of that family.
     - A text about a key or a log-in becomes the request to set the service up.
+    - A text about a limit, a time-out or a busy service becomes the advice to try again later.
     - Any other text follows after "Please provide the correct parameters for this tool."
 
     Status codes, URLs, class names, stacks, paths and keys are removed in any case, see `scrub`.
@@ -43,6 +51,8 @@ def enhance(text: str, tool: str = "") -> PublicText:
     name = tool if re.fullmatch(_NAME, tool) and scrub(tool) == tool else "this tool"
     if re.search(_SET_UP, text):
         return PublicText(_ask_for_set_up(name) if family is None else SET_UP[family])
+    if re.search(_LATER, text):
+        return PublicText(f"{name} cannot answer now. Try again later.")
     request = f"Please provide the correct parameters for {name}."
     return PublicText(replace_surrogates(f"{request} {left}" if left else request))
 
