@@ -25,6 +25,7 @@ from toolcall_pipeline import (
     ToolFailed,
     Transient,
     Unavailable,
+    approved,
     render,
 )
 from toolcall_pipeline.tools.classification import classify, stays_crash
@@ -65,14 +66,14 @@ BY_TYPE: list[tuple[Exception, ToolError]] = [
     (ExceptionGroup("two", [ConnectionError("secret"), ValueError("secret")]), Crashed()),
 ]
 BY_STATUS: list[tuple[Any, ToolError]] = [
-    (400, ExecutionFailed()),
+    (400, ExecutionFailed(approved("The service refused these arguments: they are not valid."))),
     (401, NeedsSetup("probe")),
     (403, Denied("probe")),
     (404, ResourceNotFound()),
     (408, Transient()),
     (410, ResourceNotFound()),
     (418, ExecutionFailed()),
-    (422, ExecutionFailed()),
+    (422, ExecutionFailed(approved("The service refused these arguments: it cannot do what they say."))),
     (425, Transient()),
     (429, Transient()),
     (500, Transient()),

@@ -261,6 +261,27 @@ def page(url: str) -> None:
 """,
         [("error", "text", "page", "the text of the error validation contains a status code")],
     ),
+    "an envelope that nothing detects": (
+        """
+@tools.tool(effect="read")
+def page(url: str) -> dict[str, object]:
+    "Tell it.\\n\\nArgs:\\n    url: an address"
+    if not url:
+        return {"ok": False, "error": "no address"}
+    return {"ok": True, "data": url}
+""",
+        [("warning", "envelope", "page", 'it returns its failures, as {"ok": false}')],
+    ),
+    "an envelope that is detected": (
+        """
+from toolcall_pipeline import returned_error
+@tools.tool(effect="read", detect=returned_error)
+def page(url: str) -> dict[str, object]:
+    "Tell it.\\n\\nArgs:\\n    url: an address"
+    return {"success": False, "error": "no address"}
+""",
+        [],
+    ),
     "a path in a description": (
         """
 @tools.tool(effect="read")

@@ -471,6 +471,20 @@ def test_details_are_read() -> None:
     )
 
 
+def test_open_details_stay() -> None:
+    """Other texts, numbers and truth values of the details are kept, scrubbed; what is nested or without end is not."""
+    details = {"count": 3, "full": True, "hint": "see /etc/passwd", "deep": {"a": 1}, "value": "hunter2", 5: "x"}
+    error = returned_error({"ok": False, "error": "Too many", "details": details | {f"k{n}": n for n in range(50)}})
+    assert isinstance(error, ExecutionFailed)
+    more = dict(error.details.more)
+    assert (more["count"], more["full"], "deep" in more, "value" in more) == (3, True, False, False)
+    assert "/etc" not in str(more["hint"])
+    assert len(more) <= 20
+    hidden = ReturnedError(text="hide")({"ok": False, "error": "x", "details": details})
+    assert isinstance(hidden, ExecutionFailed)
+    assert dict(hidden.details.more) == {}
+
+
 ENVELOPES: dict[str, tuple[Any, Any]] = {
     "data": ({"ok": True, "data": [1]}, [1]),
     "result": ({"success": True, "result": "done", "error": None}, "done"),

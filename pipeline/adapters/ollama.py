@@ -124,7 +124,8 @@ def _identify(entry: object) -> tuple[object, object]:
 
 
 def _make_entry(came: Any, asked: dict[str, Any]) -> dict[str, Any]:
-    return {**came, **asked, "function": {**came.get("function", {}), **asked["function"]}}
+    own = came.get("function")
+    return {**came, **asked, "function": {**(own if isinstance(own, dict) else {}), **asked["function"]}}
 
 
 def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Message:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 import attrs
@@ -28,6 +29,9 @@ TextPolicy: TypeAlias = Literal["tell", "scrub", "hide"]
 
 _MAX_TEXT = 8_000  # characters of a foreign text; the middle of a longer one is left out
 _MAX_OUTPUT = 3_000  # of each output of a command
+_MOST_FACTS, _LONGEST_KEY = 20, 100  # of further details
+# Read as what they are; and ``value``, which is what was sent, and may be a secret.
+_READ_BY_NAME = frozenset(("parameter", "constraint", "suggestion", "retryAfter", "retry_after", "value"))
 _MAX_COMMAND = 500
 _ENVELOPE = frozenset(("ok", "success", "data", "result", "error", "message"))
 # Names for a kind in the payloads of the usual services, beside the kinds themselves.
@@ -69,7 +73,8 @@ class ReturnedError:
     ``errorType`` names the kind: ``validation``, ``not_found``, ``permission``, ``timeout``, ``configuration``,
     ``needs_input``, ``unavailable``, ``transient``; else the ``type`` or the HTTP status of the error means one; else
     it is ``execution``. Its text comes from `extract_error_text`, and ``parameter``, ``constraint`` and ``suggestion``
-    come from ``details``. An exception under ``error``, without a text beside it, counts as raised by the tool.
+    come from ``details``, as do its other texts, numbers and truth values. An exception under ``error``, without a text
+    beside it, counts as raised by the tool.
 
     A success in an envelope, ``{"ok": true, "data": …}``, becomes the value in the envelope.
 
@@ -189,7 +194,24 @@ def _read_details(value: object, policy: TextPolicy) -> FailureDetails:
     )
     seconds = (_read(holder, name) for holder in (value, details) for name in ("retryAfter", "retry_after"))
     wait = next((found for each in seconds if (found := as_seconds(each)) is not None), None)
-    return FailureDetails(parameter or None, suggestion or None, constraint or None, retry_after=wait)
+    more = _read_more(details, policy) or {}
+    return FailureDetails(parameter or None, suggestion or None, constraint or None, retry_after=wait, more=more)
+
+
+@or_default(None)
+def _read_more(details: object, policy: TextPolicy) -> dict[str, object] | None:
+    """The other plain facts of ``details``: numbers and truth values as they are, texts as the policy says."""
+    found: dict[str, object] = {}
+    if policy == "hide" or not isinstance(details, Mapping):
+        return found
+    for key, value in islice(cast("Mapping[object, object]", details).items(), _MOST_FACTS):
+        if type(key) is not str or key in _READ_BY_NAME or len(key) > _LONGEST_KEY:
+            continue
+        if type(value) in (bool, int, float):
+            found[key] = value
+        elif type(value) is str and (text := _publish(_clean(value), policy, _MAX_OUTPUT)):
+            found[key] = text
+    return found
 
 
 def _publish(text: str, policy: TextPolicy, limit: int, *, command: bool = False) -> PublicText:

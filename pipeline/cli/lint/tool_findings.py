@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import re
+import textwrap
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias, cast
@@ -13,6 +16,7 @@ import attrs
 from ...adapters import anthropic, openai
 from ...adapters.definable import find_top_union, has_odd_names
 from ...errors import SetupError
+from ...introspection import unwrap
 from ...messages.style import CHARACTERS_PER_TOKEN
 from ...privacy import neutralise
 from ...provider_names import ANTHROPIC, OPENAI
@@ -52,6 +56,7 @@ def check_tools(registry: ToolView, declared: Mapping[str, bool], known: Collect
         yield from _check_types(tool)
         yield from _check_providers(tool)
         yield from _check_effect(tool, declared.get(tool.name))
+        yield from _check_envelope(tool)
         if tool.verify_with is not None and tool.verify_with not in known:
             what = f"verify_with tells the model to check with {tool.verify_with}, which is not a tool here"
             yield Finding("error", "verify_with", tool.name, what, "name a tool that shows whether a call took effect")
@@ -131,6 +136,29 @@ def _check_effect(tool: Tool[..., Any], declared: bool | None) -> Iterator[Findi
         return
     fix = 'declare effect="read"' if named_read else 'declare effect="mutating", "read", "idempotent" or "keyed"'
     yield Finding("warning", "effect", tool.name, what, fix)
+
+
+def _check_envelope(tool: Tool[..., Any]) -> Iterator[Finding]:
+    if tool.detect is None and (key := _find_envelope(tool.fn)) is not None:
+        what = f"it returns its failures, as {key}, and nothing detects them: each counts as a success"
+        fix = "raise ToolFailed, or give detect=returned_error to the tool or to standard()"
+        yield Finding("warning", "envelope", tool.name, what, fix)
+
+
+def _find_envelope(function: Any) -> str | None:
+    """The key by which a literal that a function returns says that it failed; None: no literal does."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(unwrap(function))))
+    except (OSError, TypeError, SyntaxError, ValueError):  # a function without a source
+        return None
+    for node in ast.walk(tree):
+        value = node.value if isinstance(node, ast.Return) else None
+        for key, flag in zip(value.keys, value.values, strict=True) if isinstance(value, ast.Dict) else ():
+            name = key.value if isinstance(key, ast.Constant) else None
+            means = flag.value if isinstance(flag, ast.Constant) else None
+            if (name in ("ok", "success") and means is False) or (name in ("isError", "is_error") and means is True):
+                return json.dumps({name: means})
+    return None
 
 
 def _get_mapping(tool: Tool[..., Any], key: str) -> Mapping[str, Any]:
