@@ -50,7 +50,7 @@ define timed
 @start=$$(date +%s); ( $(2) ); code=$$?; echo "$(1): $$(($$(date +%s) - start)) s"; exit $$code
 endef
 
-.PHONY: help demo test test-all lint types unit wheel explore bench bench-growth bench-known bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-more-hosts test-wires test-stores test-collector test-operations phoenix test-phoenix site clean
+.PHONY: help demo test test-all lint types unit wheel explore bench bench-growth bench-known bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-more-hosts test-wires test-stores test-collector test-operations phoenix test-phoenix site release clean
 
 # Else make takes them for intermediate files, and removes them at its end.
 .PRECIOUS: %/bin/python
@@ -80,6 +80,12 @@ wheel: .venv/dev  ## build the wheel and the source distribution into dist, and 
 
 site: .venv-site/done  ## the guides and a reference of all public names as a site, into build/site; ARGS=html: to read from the disk
 	$(call timed,site,SITE_BIN=$(SITE) .site/build $(ARGS))
+
+release: wheel  ## build, check, and run the tutorial with the wheel in an environment of its own; nothing is published
+	rm -rf build/release && $(PYTHON) -m venv build/release
+	build/release/bin/pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[cli,otel]" 'pytest>=9.0'
+	build/release/bin/python tests/support/tutorial.py TUTORIAL.md
+	@echo "ready: $$(echo dist/*)"
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | expand -t 18
