@@ -134,7 +134,7 @@ def test_bad_calls_get_what_was_meant_or_the_reason(
 @pytest.mark.parametrize(("options", "expected"), [([], "outcome_unknown"), (["--trust-annotations"], "")])
 @pytest.mark.parametrize("server", ["time", pytest.param("filesystem", marks=needs_npm)])
 def test_a_server_that_is_killed_in_a_call(server: str, options: list[str], expected: str) -> None:
-    """A lost read is repeated if the annotations are trusted, and told as lost if they are not."""
+    """A lost read is repeated if the annotations are trusted. If they are not it is lost, and so is an equal call."""
     calls = {"time": ("get_current_time", {"timezone": UTC}), "filesystem": ("read_text_file", {"path": NOTE})}
     stopper = HELPERS / "mcp_stopper.py"
     with open_wire([*PROXY, *options, "--", sys.executable, str(stopper), *SERVERS[server]]) as wire:
@@ -143,7 +143,8 @@ def test_a_server_that_is_killed_in_a_call(server: str, options: list[str], expe
         name, arguments = calls[server]
         answer = wire.call(name, arguments)
         assert expected == answer["result"].get("_meta", {}).get("toolcall/kind", "")
-        assert "isError" not in (again := wire.call(name, arguments))["result"] or not again["result"]["isError"]
+        again = wire.call(name, arguments)
+        assert expected == again["result"].get("_meta", {}).get("toolcall/kind", "")
 
 
 @needs_npm

@@ -232,7 +232,7 @@ def test_the_failures_of_all_kinds_are_told(world: World) -> None:
     """Each kind has a figure, and no body runs for it."""
     told = quick(standard(world.tools), result=3, failures=True)
     assert set(told.failures) >= {"unknown_tool", "malformed_call", "validation", "transient", "timeout", "internal"}
-    assert len(told.failures) == 14
+    assert len(told.failures) == 15
     assert sum(world.runs.values()) == 0
 
 

@@ -125,7 +125,7 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
 
     def make(place: int, block: Any) -> dict[str, Any]:
         asked = {"toolUseId": fitted[place].id, "name": names[place], "input": fit_arguments(fitted[place])}
-        return {**block, "toolUse": {**block.get("toolUse", {}), **asked}}
+        return {**block, "toolUse": {**dict_or_empty(block.get("toolUse")), **asked}}
 
     came = own_message(calls, _FORM)
     if came is not None:
@@ -321,7 +321,7 @@ def read_events_of_stream(events: list[object]) -> Reading:
     reason = reading.finish_reason
     for place, call in calls.items():
         made = call.to_call(reason, ended=reason is not None)
-        blocks[place] = {"toolUse": {**blocks[place].get("toolUse", {}), "input": made.arguments}}
+        blocks[place] = {"toolUse": {**dict_or_empty(blocks[place].get("toolUse")), "input": made.arguments}}
         reading.calls.append(made)
     return _add_blocks(reading, [_join(block) for block in blocks])
 
@@ -333,7 +333,7 @@ def _add_delta(block: dict[str, Any], delta: object) -> None:
         if key == "citation":
             block.setdefault("citations", []).append(value)
         elif is_dict(value):
-            inner = block[key] = {**block.get(key, {})}
+            inner = block[key] = {**dict_or_empty(block.get(key))}
             _add_delta(inner, value)
         elif type(value) in (str, bytes) and type(block.get(key)) is type(value):
             block[key] += value
