@@ -256,7 +256,10 @@ class Approve:
         outcome = await call_next(call.with_state(DELIVERY, row["id"]))
         is_answer = type(outcome) is Success or not isinstance(outcome.failure(), (NotExecuted, Unavailable))
         if is_answer and not call.get_state(RESUMED, ""):  # the model has it, and the next such call is another wish
-            await self._change(name, row["id"], {"collected": True})
+            try:
+                await self._change(name, row["id"], {"collected": True})
+            except StoreError:  # the call has run: its outcome counts, and a repetition gets the same one again
+                _logger.warning("Tool %.200r: that its answer was given is not noted", call.tool.name)
         if row.get("edited") and type(outcome) is Success and isinstance(outcome.unwrap(), str):
             changed = json.dumps(row["arguments"], ensure_ascii=False)
             return Success(f"{outcome.unwrap()}\n\n(A person changed the arguments of this call: {changed})")
