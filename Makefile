@@ -62,7 +62,7 @@ test: lint types unit  ## lint, types and tests, each with its time, without the
 
 test-all: .venv/dev  ## what make test leaves out: long tests, all examples of the properties, the tests of the benchmarks
 	$(call timed,long tests,$(PYTEST) -m "long or hypothesis" tests $(ARGS))
-	$(call timed,tests of the benchmarks,$(PYTEST) benchmarks/tests $(ARGS))
+	$(call timed,tests of the benchmarks,$(PYTEST) --dist loadfile benchmarks/tests $(ARGS))
 
 lint: .venv/dev
 	$(call timed,lint,$(BIN)/ruff check . && $(BIN)/ruff format --check .)

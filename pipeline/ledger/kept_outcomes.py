@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 import attrs
-from pydantic import TypeAdapter
 from returns.result import Failure, Success
 
 from ..errors import ERROR_TYPES, FailureDetails, OutcomeUnknown, Problem, Repair, Transient
@@ -19,6 +18,8 @@ from ..messages import render
 from ..privacy import RemoteCause, approved
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
     from ..call import Outcome
     from ..tools.definition import Tool
 
@@ -60,6 +61,8 @@ def read_outcome(kept: Mapping[str, Any], tool: Tool[..., Any]) -> Outcome:
 
 def _find_adapter(tool: Tool[..., Any]) -> TypeAdapter[Any] | None:
     """The adapter of what the tool returns; None without an annotation."""
+    from pydantic import TypeAdapter  # here, for a pipeline loads no validator before the first typed result
+
     try:
         function = unwrap(tool.fn)
         holder = SimpleNamespace(__annotations__={"return": function.__annotations__["return"]})
