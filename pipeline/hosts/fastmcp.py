@@ -233,7 +233,7 @@ def export_tools(
 ) -> list[Tool]:
     """The tools that may be called now, for ``server.add_tool`` one by one.
 
-    The pipeline gets the id of each request, who sent it and in which session. Parts that a tool returns are content
+    The pipeline gets the id of each request, its sender and its session. Parts that a tool returns are content
     blocks. A failure is a result with ``isError``; its kind stands in ``_meta``.
 
     Args:

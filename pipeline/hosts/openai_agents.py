@@ -309,7 +309,7 @@ def export_tools(
     Args:
         registry: The tools.
         pipeline: Runs their calls.
-        principal: Finds who asks, in the `ToolContext`. Default None: nobody.
+        principal: Finds who asks, in the `ToolContext`. Default None: no principal.
         conversation: Finds the conversation there. Default None: as in `pipelined`.
     """
     signer = Signer("export_tools", principal, conversation)

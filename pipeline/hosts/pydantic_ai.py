@@ -187,7 +187,7 @@ def export_tools(
     Args:
         registry: The tools.
         pipeline: Runs their calls.
-        principal: Finds who asks, in the `RunContext`. Default None: nobody.
+        principal: Finds who asks, in the `RunContext`. Default None: no principal.
         conversation: Finds the conversation there. Default None: the run's.
     """
     signer = Signer("export_tools", principal, conversation)

@@ -1,4 +1,4 @@
-"""Calls that know who asks, and in which conversation, run by a pipeline among the spans of a framework."""
+"""Calls signed with a caller and a conversation, run by a pipeline among the spans of a framework."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Find: TypeAlias = Callable[[Any], str | None]
 
 @attrs.frozen
 class Signer:
-    """The user's functions that say who asks, and in which conversation. They stand above what the adapter finds.
+    """The user's functions that say who asks, and what the conversation is. They stand above what the adapter finds.
 
     Attributes:
         where: The function that takes them as options, for errors.
