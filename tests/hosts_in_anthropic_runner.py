@@ -9,6 +9,7 @@ import httpx2
 import pytest
 from anthropic import Anthropic, AsyncAnthropic
 
+from host_comparison import MINE
 from toolcall_pipeline import ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.anthropic_runner import runnable, runnable_sync
 from toolcall_pipeline.messages import Image
@@ -102,3 +103,17 @@ def test_the_runner_of_a_client_without_a_loop() -> None:
     client = Anthropic(api_key="none", http_client=httpx2.Client(transport=httpx2.MockTransport(provider)))
     client.beta.messages.tool_runner(tools=runnable_sync(registry, standard(registry)), **OPTIONS).until_done()
     provider.check()
+
+
+async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:
+    """One option of the pipeline words what the model is told of its calls."""
+    provider, registry = Provider(), make_registry()
+    client = AsyncAnthropic(api_key="none", http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(provider)))
+    tools = runnable(registry, standard(registry, wording=MINE))
+    await client.beta.messages.tool_runner(tools=tools, **OPTIONS).until_done()
+    assert provider.sent[1]["messages"][-1]["content"][1]["content"] == "MINE double"
+    sync = Provider()
+    client_sync = Anthropic(api_key="none", http_client=httpx2.Client(transport=httpx2.MockTransport(sync)))
+    made = runnable_sync(registry, standard(registry, wording=MINE))
+    client_sync.beta.messages.tool_runner(tools=made, **OPTIONS).until_done()
+    assert sync.sent[1]["messages"][-1]["content"][1]["content"] == "MINE double"

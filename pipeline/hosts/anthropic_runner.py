@@ -27,7 +27,8 @@ class _Runnable(BetaAsyncBuiltinFunctionTool):
         return self._definition
 
     async def call(self, input: object) -> Any:  # noqa: A002  # the SDK's word
-        return _tell(await self._pipeline(Call(self._own, input)), self._pipeline)
+        call = Call(self._own, input)
+        return _tell(call, await self._pipeline(call), self._pipeline)
 
 
 class _SyncRunnable(BetaBuiltinFunctionTool):
@@ -42,7 +43,7 @@ class _SyncRunnable(BetaBuiltinFunctionTool):
         return self._definition
 
     def call(self, input: Any) -> Any:  # noqa: A002
-        return _tell(self._pipeline.call_sync(self._own, input), self._pipeline)
+        return _tell(Call(self._own, input), self._pipeline.call_sync(self._own, input), self._pipeline)
 
 
 def runnable(tools: ToolView, pipeline: Pipeline) -> list[_Runnable]:
@@ -67,8 +68,8 @@ def _list_offered(tools: ToolView) -> Iterable[tuple[Any, str]]:
     return zip(anthropic.tools(tools), tools.callable_names(), strict=True)
 
 
-def _tell(outcome: Outcome, pipeline: Pipeline) -> Any:
-    block = anthropic.result(Call(""), outcome, wording=pipeline.wording)
+def _tell(call: Call, outcome: Outcome, pipeline: Pipeline) -> Any:
+    block = anthropic.result(call, outcome, wording=pipeline.wording)
     if block["is_error"]:
         raise ToolError(block["content"])
     return block["content"]

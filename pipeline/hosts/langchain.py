@@ -224,10 +224,11 @@ class _Exported(BaseTool):
     handle_tool_error: Any = True
 
     def _run(self, /, **arguments: object) -> Any:
-        return _tell(self.pipeline.call_sync(self.own, arguments), self.pipeline.wording)
+        return _tell(Call(self.own, arguments), self.pipeline.call_sync(self.own, arguments), self.pipeline.wording)
 
     async def _arun(self, /, **arguments: object) -> Any:
-        return _tell(await self.pipeline(Call(self.own, arguments)), self.pipeline.wording)
+        call = Call(self.own, arguments)
+        return _tell(call, await self.pipeline(call), self.pipeline.wording)
 
 
 def export_tools(registry: ToolView, pipeline: Pipeline) -> list[BaseTool]:
@@ -252,11 +253,11 @@ def export_tools(registry: ToolView, pipeline: Pipeline) -> list[BaseTool]:
     ]
 
 
-def _tell(outcome: Outcome, wording: Wording | None) -> Any:
+def _tell(call: Call, outcome: Outcome, wording: Wording | None) -> Any:
     if says_error(outcome):
-        raise ToolException(render(outcome, wording=wording))
+        raise ToolException(render(outcome, call=call, wording=wording))
     media = list_media(outcome)
-    return render(outcome, wording=wording) if media is None else [_to_block(part) for part in media]
+    return render(outcome, call=call, wording=wording) if media is None else [_to_block(part) for part in media]
 
 
 def _to_block(part: str | Image | File) -> dict[str, str]:
