@@ -19,6 +19,7 @@ from ..call import Call, Outcome, ValidCall
 from ..call_state import TURN
 from ..compose import Handler, Placement
 from ..errors import AwaitingApproval, Denied, NotExecuted, Repair, ResourceNotFound, Unavailable
+from ..foreign_values import FaultBarrier
 from ..identity import DELIVERY
 from ..options import is_function, is_number, is_type, read_names, refuse
 from ..policies import RuleSet
@@ -236,12 +237,10 @@ class Approve:
     async def _tell(self, row: Row) -> None:
         if self.notify is None:
             return
-        try:
+        with FaultBarrier(_logger, "notify of Approve failed"):  # the call waits all the same
             told = self.notify(read_approval(row))
             if isawaitable(told):
                 await told
-        except Exception:  # a user's function: the call waits all the same
-            _logger.exception("notify of Approve failed")
 
     async def _run_approved(self, call: ValidCall, call_next: Handler[ValidCall], name: str, row: Row) -> Outcome:
         """Run what was approved, as one delivery of the ledger, and say who has its answer."""

@@ -49,7 +49,7 @@ class Policy:
     rules: RuleSet = attrs.field(converter=_read)
 
     def __attrs_post_init__(self) -> None:
-        if "approve" in self.rules.actions:  # of this object alone: other rules ask nobody
+        if "approve" in self.rules.actions:  # of this object alone: other rules ask no person
             object.__setattr__(self, "placement", attrs.evolve(self.placement, needs=_NEEDS_APPROVAL))
 
     def __call__(self, call: V) -> V | Failure[ToolError]:
