@@ -77,11 +77,11 @@ class Audit:
     secret: bytes = attrs.field(default=b"", kw_only=True, repr=False)
     content: bool = attrs.field(default=False, validator=is_type(bool), kw_only=True)
     when_away: Literal["refuse", "pass"] = attrs.field(default="refuse", kw_only=True)
-    log: AuditLog = attrs.field(init=False, repr=False)
+    _log: AuditLog = attrs.field(init=False, repr=False)
     _late: list[Row] = attrs.field(init=False, factory=list[Row], repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self.log = AuditLog(self.store, self.secret)
+        self._log = AuditLog(self.store, self.secret)
         if self.when_away not in ("refuse", "pass"):
             refuse("Audit", "when_away", '"refuse" or "pass"', self.when_away)
 
@@ -138,7 +138,7 @@ class Audit:
         row = {"at": timing.wall_time(), **row}
         try:
             await self._flush()
-            return await self.log.append(row)
+            return await self._log.append(row)
         except StoreError as exc:
             if needed and self.when_away == "refuse":
                 return ""
@@ -152,7 +152,7 @@ class Audit:
     async def _flush(self) -> None:
         while self._late:
             row = self._late[0]
-            await self.log.append({**row, "late": True})
+            await self._log.append({**row, "late": True})
             if self._late and self._late[0] is row:
                 del self._late[0]
 

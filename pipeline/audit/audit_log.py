@@ -33,7 +33,7 @@ class Verdict(NamedTuple):
 
     Attributes:
         rows: How many rows the head names.
-        head: The number and digest of the last row, as ``42:9f86d0…``; "": there is no row.
+        head: The number and digest of the last row, as ``42:9f86d0…``; "" without a row.
         faults: The faults in words, at most 20. Empty: the chain is whole.
     """
 
@@ -51,7 +51,7 @@ class _Head(NamedTuple):
 
 @attrs.define(eq=False)
 class AuditLog:
-    """The audit rows of one store. It only appends; there is no way to change or remove a row.
+    """The audit rows of one store. It only appends, and offers nothing that changes or removes a row.
 
     Writers of several processes and machines keep one chain. Open the store first.
 
@@ -94,7 +94,7 @@ class AuditLog:
         return f"{number}:{digest}"
 
     async def changes_for(self, row: Row) -> Sequence[Change]:
-        """The changes that append a row, for a write together with others. Empty: there is no chain to append to.
+        """The changes that append a row, for a write together with others. Empty without a chain to append to.
 
         Such a write fails if another row came first.
 
