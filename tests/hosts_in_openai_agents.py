@@ -535,6 +535,31 @@ async def test_a_run_is_a_conversation_unless_it_has_a_group() -> None:
     assert seen[4:] == ["g", "g"]
 
 
+async def test_an_exported_tool_knows_the_conversation_and_who_asks() -> None:
+    """The pipeline of a registry has the run's conversation; a function of the user's says who asks."""
+    registry, seen = ToolRegistry(), list[Any]()
+
+    @registry.tool(effect="read")
+    def add(a: int) -> int:
+        """Add."""
+        return a
+
+    async def note(call: Any, call_next: Any) -> Any:
+        seen.append((call.conversation, call.principal))
+        return await call_next(call)
+
+    pipeline = standard(registry).before("retry", note)
+    for group in (None, "g"):
+        tools: list[Any] = export_tools(registry, pipeline, principal=lambda context: context.context)
+        agent = Agent[Any](name="a", model=Saying([("add", '{"a": 1}')], [("add", '{"a": 2}')]), tools=tools)
+        config = RunConfig(tracing_disabled=True, group_id=group)
+        await Runner.run(agent, "go", run_config=config, context="ann")
+    assert [principal for _, principal in seen] == ["ann"] * 4
+    assert seen[0][0]
+    assert seen[0] == seen[1]
+    assert [conversation for conversation, _ in seen[2:]] == ["g", "g"]
+
+
 @pytest.mark.long
 async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
     """Of 60 signatures with 30 calls none that ran is refused, or runs with other values or another number of times."""
