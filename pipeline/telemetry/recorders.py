@@ -159,7 +159,7 @@ class SpanRecorder:
             span, tool, detail = self._span, report.tool, options.detail
             try:
                 if verdict is not None:
-                    self._facts = describe_failure(report.error, tool)
+                    self._facts = describe_failure(report.error, tool, report.decided_by)
                 set_call_attributes(span, report)
                 if not self._named and tool is not None:
                     span.update_name(make_span_start(tool.name)[0])
