@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from inspect import isawaitable
 from threading import Lock
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import attrs
@@ -235,8 +236,12 @@ async def _ask_known(call: ValidCall, known: Conversation) -> tuple[Lost | None,
     """The lost call that a call repeats and whose key it has to take; and the answer, if it must not run."""
     tool = call.tool
     while (lost := known.find(call, getattr(call, "params", None))) is not None and tool.effect == "mutating":
+        began = perf_counter_ns()
         found = await ask_verify(call, lost.call, lost.key)
         if found is None:
+            if call.report is not None:
+                took = (ended := perf_counter_ns()) - began
+                call.report.rows.append(("once", began, ended, OutcomeUnknown.kind, 0, _UNDECIDED, took))
             return lost, _unknown(tool)
         known.decide(lost)
         if type(found) is Success:
@@ -352,4 +357,5 @@ def _tell_part(error: Any, tool: Tool[..., Any] | None) -> Outcome | None:
     return Failure(attrs.evolve(error, details=attrs.evolve(error.details, suggestion=advice)))
 
 
+_UNDECIDED = "an equal call of this conversation is undecided"
 _WITH_DETAILS = (ResourceNotFound, ExecutionFailed, Denied, NeedsSetup, InvalidParams)

@@ -110,7 +110,7 @@ def write_form(report: CallReport, kept: tuple[object, object, int] | None = Non
         "seconds": report.seconds,
         "outcome": "cancelled" if report.outcome is None else "success" if error is None else "failure",
         "kind": kind_of(report.outcome),
-        "decided_by": _find_decider(report),
+        "decided_by": report.decided_by,
         "wording": "default" if wording is None else wording if isinstance(wording, str) else type(wording).__name__,
         "replayed": report.replayed,
         "stages": [_from_start(report, row) for row in report.rows],
@@ -183,11 +183,6 @@ def _load(text: str | None) -> Any:
 def _read_step(report: CallReport, step: Progress) -> tuple[float | None, float | None, str]:
     done, total, message = step.read()
     return done, total, (message if report.redacted is None else report.redacted.show(message, "progress"))[:1_000]
-
-
-def _find_decider(report: CallReport) -> str:
-    """The stage that made the failure; "": there is none."""
-    return next((row[0] for row in reversed(report.rows) if row[3] is not None), "") if report.error else ""
 
 
 def _from_start(report: CallReport, row: Any) -> list[Any]:

@@ -156,7 +156,7 @@ class SpanRecorder:
             span, tool, detail = self._span, report.tool, options.detail
             with _RECORDS:  # rendering the user's values runs foreign code, and so do span processors
                 if verdict is not None:
-                    self._facts = describe_failure(report.error, tool)
+                    self._facts = describe_failure(report.error, tool, report.decided_by)
                 set_call_attributes(span, report)
                 if not self._named and tool is not None:
                     span.update_name(make_span_start(tool.name)[0])
