@@ -45,6 +45,9 @@ TYPES = $(BIN)/python tests/support/snippets.py build/readme $(shell git ls-file
 	$(BIN)/mypy toolcall_pipeline tests benchmarks build/readme & mypy=$$!; $(BIN)/pyright; pyright=$$?; \
 	wait $$mypy && [ $$pyright = 0 ] && cd build/tutorial && ../../$(BIN)/mypy --strict .
 
+# CI and some machines have it set; each child process of a test would compile the package anew, for 0.3 s.
+unexport PYTHONDONTWRITEBYTECODE
+
 # $(call timed,name,commands): run them, and print how long they took, also where they fail.
 define timed
 @start=$$(date +%s); ( $(2) ); code=$$?; echo "$(1): $$(($$(date +%s) - start)) s"; exit $$code
