@@ -1,4 +1,4 @@
-"""All groups, in the order in which they are printed."""
+"""All groups, in the order of the printed table."""
 
 from __future__ import annotations
 
