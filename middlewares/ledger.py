@@ -19,6 +19,7 @@ from ..guards import Guard, Guards, OneEffect
 from ..identity.once import Flight, ask_verify, read_end
 from ..ledger import Claim, Delivery, Intent, Known, Names, Owner, Records, lives, read_outcome, write_outcome
 from ..options import is_number, refuse
+from ..policies.plan import remark_on_plan
 from ..privacy import get_logger
 from ..stores import Entry, Memory, Store, StoreError
 
@@ -165,7 +166,9 @@ class Ledger:
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
         """The inside's outcome, or the kept one of a delivery that came before."""
         tool = call.tool
-        return call_next(call) if tool.effect == "read" or tool.composite else self._run(call, call_next)
+        if tool.effect == "read" or tool.composite or remark_on_plan(call):
+            return call_next(call)
+        return self._run(call, call_next)
 
     async def _run(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
         if self._owner is None and self.opens_itself:

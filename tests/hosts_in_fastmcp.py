@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import AfterValidator
 
-from host_comparison import RunCall, compare
+from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline import Pipeline, ToolContext, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.fastmcp import ToolcallMiddleware, export_tools
 from toolcall_pipeline.messages import Image, Link
@@ -365,18 +365,24 @@ async def test_a_call_adds_no_list_to_its_trace() -> None:
     def add(a: int) -> int:
         return a
 
+    registry = ToolRegistry()
+    registry.tool(effect="read")(add)
+    exported = FastMCP("tools")
+    for each in export_tools(registry, standard(registry)):
+        exported.add_tool(each)
     seen: list[list[tuple[str, str]]] = []
-    for server in (make(add), FastMCP("tools")):
-        server.tool(add)
+    for server in (make(add), exported, FastMCP("tools")):
+        if server is not exported:
+            server.tool(add)
         async with Client(server) as client:
             exporter.clear()
             await client.call_tool("add", {"a": 1})
         spans = exporter.get_finished_spans()
         own = [span.name for span in spans if span.name.startswith(("toolcall", "execute_tool"))]
-        assert own == (["toolcall add"] if not seen else [])
+        assert own == (["toolcall add"] if len(seen) < 2 else [])
         theirs = [span for span in spans if span.name.startswith(("tools/", "MCP"))]
         seen.append(sorted((span.name, span.kind.name) for span in theirs))
-    assert seen[0] == seen[1]
+    assert seen[0] == seen[1] == seen[2]
 
 
 async def test_a_session_is_a_conversation() -> None:
@@ -393,11 +399,27 @@ async def test_a_session_is_a_conversation() -> None:
     def add(a: int) -> int:
         return a
 
-    server = make(add, build=build)
-    for _ in range(2):
-        await ask(server, "add", a=1)
+    registry = ToolRegistry()
+    registry.tool(effect="read")(add)
+    exported = FastMCP("tools")
+    for each in export_tools(registry, build(registry)):
+        exported.add_tool(each)
+    for server in (make(add, build=build), exported):
+        for _ in range(2):
+            await ask(server, "add", a=1)
     assert all(seen)
-    assert seen[0] != seen[1]
+    assert len({*seen}) == 4
+
+
+async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:
+    """One option words what the client is told of its calls."""
+
+    def add(a: int) -> int:
+        return a
+
+    server = make(add, wording=MINE)
+    told = [(await ask(server, name)).content[0].text for name in ("add", "ad")]
+    assert told == [TOLD_OF_ADD, TOLD_OF_AD]
 
 
 @pytest.mark.long

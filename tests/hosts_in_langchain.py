@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from host_comparison import RunCall, compare
+from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline import SetupError, Tool, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.langchain import ToolcallMiddleware, export_tools
 from toolcall_pipeline.middlewares import Trace, standard
@@ -457,7 +457,32 @@ async def test_a_thread_is_a_conversation_and_the_user_a_principal() -> None:
 
 
 @pytest.mark.parametrize("run_async", [True, False])
-def test_a_run_that_openinference_traces_is_one_trace(run_async: bool) -> None:
+def test_an_exported_tool_knows_the_call_and_who_asks(run_async: bool) -> None:
+    """The pipeline of a registry has the id of the call, the user and the thread; a function stands above them."""
+    registry, seen = ToolRegistry(), list[Any]()
+
+    @registry.tool(effect="read")
+    def add(n: int) -> int:
+        """Add."""
+        return n
+
+    async def note(call: Any, call_next: Any) -> Any:
+        seen.append((call.id, call.principal, call.conversation))
+        return await call_next(call)
+
+    pipeline = standard(registry).before("retry", note)
+    for options in ({}, {"principal": lambda config: f"not {config['configurable']['user_id']}"}):
+        agent = create_agent(saying([("add", {"n": 1})]), export_tools(registry, pipeline, **options))
+        config: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
+        result = asyncio.run(agent.ainvoke(GO, config)) if run_async else agent.invoke(GO, config)
+        assert told(result) == ["1"]
+    (call_id,) = {each.tool_call_id for each in result["messages"] if each.type == "tool"}
+    assert seen == [(call_id, "ann", "t"), (call_id, "not ann", "t")]
+
+
+@pytest.mark.parametrize("run_async", [True, False])
+@pytest.mark.parametrize("exported", [True, False])
+def test_a_run_that_openinference_traces_is_one_trace(exported: bool, run_async: bool) -> None:
     """Its spans are never the current one, so ours are put below the run that is under way."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
@@ -471,11 +496,14 @@ def test_a_run_that_openinference_traces_is_one_trace(run_async: bool) -> None:
         """Add."""
         return n
 
+    registry = ToolRegistry()
+    registry.register(Tool.from_schema(name="add", parameters=None, effect="read", handler=lambda **sent: sent["n"]))
     instrumentor = LangChainInstrumentor()
     instrumentor.instrument(tracer_provider=provider)
     try:
         calls = [("add", {"n": 1}), ("add", {"n": 2})]
-        agent = create_agent(saying(calls), [add], middleware=[ToolcallMiddleware(build=build)])
+        tools = export_tools(registry, build(registry)) if exported else [add]
+        agent = create_agent(saying(calls), tools, middleware=[] if exported else [ToolcallMiddleware(build=build)])
         asyncio.run(agent.ainvoke(GO)) if run_async else agent.invoke(GO)
     finally:
         instrumentor.uninstrument()
@@ -484,6 +512,22 @@ def test_a_run_that_openinference_traces_is_one_trace(run_async: bool) -> None:
     assert [span.name for span in spans if span.name.startswith(("execute_tool", "toolcall"))] == [
         "execute_tool add"
     ] * 2
+
+
+async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:
+    """One option words what the model is told of its calls."""
+
+    @tool
+    def add(a: int) -> int:
+        """Add."""
+        return a
+
+    agent = create_agent(saying([("add", {}), ("ad", {})]), [add], middleware=[ToolcallMiddleware(wording=MINE)])
+    assert told(await agent.ainvoke(GO)) == [TOLD_OF_ADD, TOLD_OF_AD]
+    registry = ToolRegistry()
+    registry.register(Tool("add", add.func, "read"))
+    exported = create_agent(saying([("add", {})]), export_tools(registry, standard(registry, wording=MINE)))
+    assert told(await exported.ainvoke(GO)) == [TOLD_OF_ADD]
 
 
 @pytest.mark.long

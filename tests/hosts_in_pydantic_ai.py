@@ -37,7 +37,7 @@ from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.output import ToolOutput
 
-from host_comparison import RunCall, compare
+from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline import Tool, ToolContext, ToolRegistry
 from toolcall_pipeline import ToolFailed as OurToolFailed
 from toolcall_pipeline.hosts.pydantic_ai import ToolcallCapability, export_tools
@@ -435,14 +435,58 @@ async def test_each_call_has_one_span_that_counts_it() -> None:
         return a
 
     ours, theirs = ToolcallCapability(build=build), Instrumentation(InstrumentationSettings(tracer_provider=provider))
-    for order in ([ours, theirs], [theirs, ours]):
+    registry = ToolRegistry()
+    registry.tool(effect="read")(add)
+    exported = export_tools(registry, build(registry))
+    for order, has in (
+        ([ours, theirs], {"tools": [add]}),
+        ([theirs, ours], {"tools": [add]}),
+        ([theirs], {"toolsets": [exported]}),
+    ):
         exporter.clear()
-        await Agent(saying([("add", {"a": 1})]), tools=[add], capabilities=order).run("go")
+        agent: Any = Agent(saying([("add", {"a": 1})]), capabilities=order, **has)
+        await agent.run("go")
         spans = exporter.get_finished_spans()
         assert (
             len([span for span in spans if (span.attributes or {}).get("gen_ai.operation.name") == "execute_tool"]) == 1
         )
         assert len([span for span in spans if span.parent is None]) == 1
+
+
+async def test_an_exported_tool_knows_the_conversation_and_who_asks() -> None:
+    """The pipeline of a registry has the run's conversation; a function of the user's says who asks."""
+    registry, seen = ToolRegistry(), list[Any]()
+
+    @registry.tool(effect="read")
+    def add(a: int) -> int:
+        """Add."""
+        return a
+
+    async def note(call: Any, call_next: Any) -> Any:
+        seen.append((call.conversation, call.principal))
+        return await call_next(call)
+
+    tools = export_tools(registry, standard(registry).before("retry", note), principal=lambda ctx: ctx.deps)
+    agent = Agent(saying([("add", {"a": 1}), ("add", {"a": 2})]), toolsets=[tools], deps_type=str)
+    result = await agent.run("go", deps="ann")
+    assert seen == [(result.conversation_id, "ann")] * 2
+
+
+async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:
+    """One option words what the model is told of its calls."""
+
+    def add(a: int) -> int:
+        return a
+
+    seen: list[Any] = []
+
+    def answer(messages: Any, _info: Any) -> ModelResponse:
+        seen.extend(part.content for part in messages[-1].parts if getattr(part, "tool_name", None))
+        calls = [ToolCallPart("add", {}, tool_call_id="1"), ToolCallPart("ad", {}, tool_call_id="2")]
+        return ModelResponse(parts=[TextPart("done")] if seen else calls)
+
+    await make(FunctionModel(answer), add, options={"wording": MINE}).run("go")
+    assert seen == [TOLD_OF_ADD, TOLD_OF_AD]
 
 
 @pytest.mark.long

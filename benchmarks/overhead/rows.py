@@ -51,7 +51,7 @@ class Group:
     Args:
         name: short, for the command line.
         title: as printed above its rows.
-        rows: in the order in which they are measured.
+        rows: in the order of measuring.
         scenarios: builds what the rows name, and tidies up after it.
         rounds: exactly how many, for rounds so long that probes around them say nothing; None: as the effort says.
     """

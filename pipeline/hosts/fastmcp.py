@@ -13,6 +13,7 @@ from pydantic import ValidationError as PydanticError
 
 from ..call import Call, ValidCall, is_failure
 from ..compose import Pipeline
+from ..foreign_values import or_default
 from ..mcp.result_blocks import make_result
 from ..messages import render
 from ..messages.result_parts import find_parts
@@ -22,6 +23,7 @@ from .framework import list_offered, refuse_arguments, requires
 from .framework_reading import ValidatorReader, find_arguments_validator
 from .framework_spans import mark_failed
 from .host import ControlFlow, Host, HostTool
+from .signed_calls import Find, Signer
 
 with requires("fastmcp"):
     from fastmcp.exceptions import (
@@ -73,13 +75,7 @@ class ToolcallMiddleware(Middleware):
                 offered[sent.name] = asked
         strict = bool(getattr(server, "strict_input_validation", False))
         pipeline = self.host.offer({name: _describe(tool, strict=strict) for name, tool in offered.items()})
-        call = Call(
-            sent.name,
-            sent.arguments,
-            find_request_id(context.fastmcp_context),
-            principal=_find_principal(),
-            conversation=_find_session(context.fastmcp_context),
-        )
+        call = _make_call(context.fastmcp_context, sent.name, sent.arguments)
         found: Any = pipeline.resolve(call)
         if not is_failure(found) and found.tool.name != sent.name:  # what decides by name has let another one pass
             again: ToolResult = await server.call_tool(found.tool.name, sent.arguments, version=version)
@@ -119,12 +115,16 @@ def _describe(tool: Any, *, strict: bool) -> HostTool:
 
 
 @lru_cache(maxsize=1_000)
+@or_default(None)  # FastMCP has the last word on it
 def find_validator(function: Any) -> Any:
     """Return the validator of the arguments that a client may send for a function; None if it has none."""
-    try:
-        return find_arguments_validator(get_cached_typeadapter(without_injected_parameters(function)))
-    except Exception:  # noqa: BLE001  # FastMCP has the last word on it
-        return None
+    return find_arguments_validator(get_cached_typeadapter(without_injected_parameters(function)))
+
+
+def _make_call(context: Any, name: str, arguments: Any) -> Call:
+    """A call as FastMCP hands it over; ``context`` is None where its server is called without a client."""
+    session = "" if context is None else _find_session(context)
+    return Call(name, arguments, find_request_id(context), principal=_find_principal(), conversation=session)
 
 
 def _find_principal() -> str:
@@ -203,14 +203,18 @@ class _Exported(Tool):
 
     own: str
     pipeline: Any
+    signer: Any
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         try:
             context = get_context()
         except RuntimeError:  # it was not called through a server
             context = None
-        call = Call(self.own, arguments, find_request_id(context))
-        outcome = await self.pipeline(call)
+        call = _make_call(context, self.own, arguments)
+        around = trace.get_current_span()
+        outcome = await self.signer.run(self.pipeline, call, context, counts_inside=around.is_recording())
+        if is_failure(outcome):
+            mark_failed(around, outcome.failure().kind)
         value = None if is_failure(outcome) else outcome.unwrap()
         if type(value).__module__.startswith("fastmcp"):
             return self.convert_result(value)
@@ -223,16 +227,21 @@ class _Exported(Tool):
         return ToolResult(content=read.content, structured_content=structured, is_error=read.is_error, meta=meta)
 
 
-def export_tools(registry: ToolView, pipeline: Pipeline) -> list[Tool]:
+def export_tools(
+    registry: ToolView, pipeline: Pipeline, *, principal: Find | None = None, conversation: Find | None = None
+) -> list[Tool]:
     """The tools that may be called now, for ``server.add_tool`` one by one.
 
-    The pipeline gets the id of each request. Parts that a tool returns are content blocks. A failure is a result with
-    ``isError``; its kind stands in ``_meta``.
+    The pipeline gets the id of each request, its sender and its session. Parts that a tool returns are content
+    blocks. A failure is a result with ``isError``; its kind stands in ``_meta``.
 
     Args:
         registry: The tools. Their effects become ``readOnlyHint`` and ``idempotentHint``.
         pipeline: Runs their calls.
+        principal: Finds who asks, in the `Context`. Default None: as in `ToolcallMiddleware`.
+        conversation: Finds the conversation there. Default None: the session of the client.
     """
+    signer = Signer("export_tools", principal, conversation)
     return [
         _Exported(
             name=each["name"],
@@ -241,6 +250,7 @@ def export_tools(registry: ToolView, pipeline: Pipeline) -> list[Tool]:
             annotations=_hint(registry[own].effect),
             own=own,
             pipeline=pipeline,
+            signer=signer,
         )
         for each, own in list_offered(registry)
     ]

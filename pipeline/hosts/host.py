@@ -18,21 +18,19 @@ from returns.result import Failure
 
 from toolcall_pipeline.middlewares import standard
 
-from ..call import Call, Outcome, ValidCall, is_failure
+from ..call import Call, Outcome, ValidCall
 from ..compose import Pipeline
-from ..errors import Crashed, ExecutionFailed, SetupError
+from ..errors import ExecutionFailed, SetupError
 from ..executors import Executor
 from ..executors.body import begin_body, end_body
 from ..options import check_function, check_type, refuse
 from ..privacy import approved, get_logger, scrub
 from ..tools import Effect, Tool, ToolRegistry
 from .framework_reading import HostParameters, Reader
-from .framework_spans import among_the_frameworks_spans, mark_failed
+from .signed_calls import Find, Signer
 
 # Runs the tool of a call as the framework would: with the resolved name and the validated params.
 Body: TypeAlias = Callable[[ValidCall], Awaitable[object]]
-# Finds a principal or a conversation in what a framework hands to its hooks; None or "": there is none.
-Find: TypeAlias = Callable[[Any], str | None]
 
 T = TypeVar("T")
 _EFFECTS = tuple(each for each in get_args(Effect) if each != "keyed")  # no framework hands a key to its tools
@@ -99,11 +97,8 @@ class Host:
         if not isinstance(cast("object", passes), tuple) or not all(map(_is_exception, passes)):
             refuse("Host", "passes", "a tuple of classes of exceptions", passes)
         check_function("Host", "build", build)
-        for option, find in (("principal", principal), ("conversation", conversation)):
-            if find is not None:
-                check_function("Host", option, find)
         self._passes = passes
-        self._principal, self._conversation = principal, conversation
+        self._signer = Signer("Host", principal, conversation)
         self._build = build
         self._options = options
         self._made: dict[str, list[tuple[HostTool, Tool[..., Any]]]] = {}  # two agents may mean two tools by one name
@@ -158,30 +153,13 @@ class Host:
         Raises:
             BaseException: One of ``passes``, as ``body`` raised it.
         """
-        try:
-            signed = self.sign(call, context)
-        except Exception as exc:  # noqa: BLE001  # without its principal a call must not meet another one's answers
-            return Failure(Crashed(exc))
         token = _body.set(self._let_pass(body))
         try:
-            with among_the_frameworks_spans(counts_inside=counts_inside) as span:
-                outcome = await pipeline(signed)
-                cast("Any", call).wording = signed.wording  # for the text of the call that was handed in
-                if is_failure(outcome):
-                    mark_failed(span, outcome.failure().kind)
-                return outcome
+            return await self._signer.run(pipeline, call, context, counts_inside=counts_inside)
         except ControlFlow as exc:
             raise exc.raised from exc.raised.__cause__
         finally:
             _body.reset(token)
-
-    def sign(self, call: Call, context: object) -> Call:
-        """Return the call with the principal and the conversation that the user's functions find in the context."""
-        principal = call.principal if self._principal is None else self._principal(context) or ""
-        conversation = call.conversation if self._conversation is None else self._conversation(context) or ""
-        if (principal, conversation) == (call.principal, call.conversation):
-            return call
-        return attrs.evolve(call, principal=str(principal), conversation=str(conversation))
 
     def run_sync(
         self, pipeline: Pipeline, call: Call, body: Callable[[ValidCall], object], context: object = None

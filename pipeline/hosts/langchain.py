@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -17,11 +18,13 @@ from .framework import foresee, list_media, list_offered, requires
 from .framework_reading import ModelReader
 from .framework_spans import below_openinference
 from .host import Host, HostTool
+from .signed_calls import Find, Signer
 
 with requires("langchain"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest
     from langchain.agents.middleware.types import ExtendedModelResponse, ModelResponse
     from langchain_core.messages import AIMessage, ToolMessage
+    from langchain_core.runnables.config import ensure_config
     from langchain_core.tools import BaseTool, ToolException
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from langgraph.errors import GraphBubbleUp
@@ -138,12 +141,16 @@ def _find_caller(request: ToolCallRequest) -> tuple[str, str]:
 
     A run without a thread is a conversation of its own: LangGraph gives its first message an id.
     """
-    config: Any = request.runtime.config
+    user, thread = _read_config(request.runtime.config)
+    messages: Any = request.state.get("messages") if isinstance(request.state, Mapping) else None
+    return user, thread or str((getattr(messages[0], "id", None) if messages else None) or "")
+
+
+def _read_config(config: Any) -> tuple[str, str]:
+    """The user and the thread, else the run, of the configuration of a run; "" for what it does not know."""
     known = config.get("configurable") or {}
     user = known.get("user_id") or known.get("langgraph_auth_user_id") or ""
-    messages: Any = request.state.get("messages") if isinstance(request.state, Mapping) else None
-    first = getattr(messages[0], "id", None) if messages else None
-    return str(user), str(known.get("thread_id") or config.get("run_id") or first or "")
+    return str(user), str(known.get("thread_id") or config.get("run_id") or "")
 
 
 def _write(request: ToolCallRequest, call: ValidCall, tools: Mapping[str, BaseTool]) -> ToolCallRequest:
@@ -216,30 +223,63 @@ def _put_right(asked: Any, pipeline: Pipeline) -> Any:
     return {**asked, "name": valid.tool.name, "args": dict(valid.params)}
 
 
+_exported_id: ContextVar[str] = ContextVar("toolcall_pipeline_exported_id", default="")
+
+
 class _Exported(BaseTool):
     """Runs a call through the pipeline. A parameter may have any name, ``self`` and ``config`` included."""
 
     own: str
     pipeline: Any
+    signer: Any
     handle_tool_error: Any = True
 
+    def run(self, tool_input: Any, *args: Any, tool_call_id: str | None = None, **options: Any) -> Any:
+        token = _exported_id.set(tool_call_id or "")
+        try:
+            return super().run(tool_input, *args, tool_call_id=tool_call_id, **options)
+        finally:
+            _exported_id.reset(token)
+
+    async def arun(self, tool_input: Any, *args: Any, tool_call_id: str | None = None, **options: Any) -> Any:
+        token = _exported_id.set(tool_call_id or "")
+        try:
+            return await super().arun(tool_input, *args, tool_call_id=tool_call_id, **options)
+        finally:
+            _exported_id.reset(token)
+
     def _run(self, /, **arguments: object) -> Any:
-        return _tell(self.pipeline.call_sync(self.own, arguments), self.pipeline.wording)
+        call, config = self._make_call(arguments)
+        with below_openinference():
+            outcome = self.signer.run_sync(self.pipeline, call, config)
+        return _tell(call, outcome, self.pipeline.wording)
 
     async def _arun(self, /, **arguments: object) -> Any:
-        return _tell(await self.pipeline(Call(self.own, arguments)), self.pipeline.wording)
+        call, config = self._make_call(arguments)
+        with below_openinference():
+            outcome = await self.signer.run(self.pipeline, call, config)
+        return _tell(call, outcome, self.pipeline.wording)
+
+    def _make_call(self, arguments: object) -> tuple[Call, Any]:
+        config: Any = ensure_config()
+        user, thread = _read_config(config)
+        return Call(self.own, arguments, _exported_id.get(), principal=user, conversation=thread), config
 
 
-def export_tools(registry: ToolView, pipeline: Pipeline) -> list[BaseTool]:
+def export_tools(
+    registry: ToolView, pipeline: Pipeline, *, principal: Find | None = None, conversation: Find | None = None
+) -> list[BaseTool]:
     """The tools that may be called now as tools of LangChain, sync and async. A failure is a message of status error.
 
-    An image or a PDF file that a tool returns is a content block. LangChain hands the id of a call only to tools whose
-    signature asks for it, so the pipeline does not see it.
+    An image or a PDF file that a tool returns is a content block. The pipeline gets the id of each call.
 
     Args:
         registry: The tools.
         pipeline: Runs their calls.
+        principal: Finds who asks, in the ``RunnableConfig``. Default None: as in `ToolcallMiddleware`.
+        conversation: Finds the conversation there. Default None: the ``thread_id``, if the run has one.
     """
+    signer = Signer("export_tools", principal, conversation)
     return [
         _Exported(
             name=each["name"],
@@ -247,16 +287,17 @@ def export_tools(registry: ToolView, pipeline: Pipeline) -> list[BaseTool]:
             args_schema=each["parameters"],
             own=own,
             pipeline=pipeline,
+            signer=signer,
         )
         for each, own in list_offered(registry)
     ]
 
 
-def _tell(outcome: Outcome, wording: Wording | None) -> Any:
+def _tell(call: Call, outcome: Outcome, wording: Wording | None) -> Any:
     if says_error(outcome):
-        raise ToolException(render(outcome, wording=wording))
+        raise ToolException(render(outcome, call=call, wording=wording))
     media = list_media(outcome)
-    return render(outcome, wording=wording) if media is None else [_to_block(part) for part in media]
+    return render(outcome, call=call, wording=wording) if media is None else [_to_block(part) for part in media]
 
 
 def _to_block(part: str | Image | File) -> dict[str, str]:

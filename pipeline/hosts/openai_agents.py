@@ -23,6 +23,7 @@ from ..tools import Effect, ToolView
 from .framework import ObjectIds, foresee, list_media, list_offered, refuse_arguments, requires
 from .framework_reading import load
 from .host import Host, HostTool
+from .signed_calls import Find, Signer
 
 with requires("openai-agents"):
     from agents import (
@@ -297,7 +298,9 @@ def put_behind(tool: FunctionTool, host: Host, pipeline: Pipeline) -> FunctionTo
     return dataclasses.replace(tool, on_invoke_tool=Behind(raw, host, pipeline, words is None, own), **changed)
 
 
-def export_tools(registry: ToolView, pipeline: Pipeline) -> list[FunctionTool]:
+def export_tools(
+    registry: ToolView, pipeline: Pipeline, *, principal: Find | None = None, conversation: Find | None = None
+) -> list[FunctionTool]:
     """The tools that may be called now as function tools, not strict. A failure is the text that the model reads.
 
     An image or a PDF file that a tool returns is an output of that type. The pipeline gets the arguments as the model
@@ -306,14 +309,17 @@ def export_tools(registry: ToolView, pipeline: Pipeline) -> list[FunctionTool]:
     Args:
         registry: The tools.
         pipeline: Runs their calls.
+        principal: Finds who asks, in the `ToolContext`. Default None: no principal.
+        conversation: Finds the conversation there. Default None: as in `pipelined`.
     """
-    return [_export(each, own, pipeline) for each, own in list_offered(registry)]
+    signer = Signer("export_tools", principal, conversation)
+    return [_export(each, own, pipeline, signer) for each, own in list_offered(registry)]
 
 
-def _export(offered: dict[str, Any], own: str, pipeline: Pipeline) -> FunctionTool:
+def _export(offered: dict[str, Any], own: str, pipeline: Pipeline, signer: Signer) -> FunctionTool:
     async def run(context: Any, sent: str) -> Any:
-        call = Call(own, sent, context.tool_call_id, deps=context.context)
-        outcome = await pipeline(call)
+        call = Call(own, sent, context.tool_call_id, deps=context.context, conversation=_find_conversation(context))
+        outcome = await signer.run(pipeline, call, context)
         media = list_media(outcome)
         return render(outcome, call=call) if media is None else [_to_output(part) for part in media]
 

@@ -20,6 +20,7 @@ from ..tools import Effect, ToolView
 from .framework import foresee, list_media, list_offered, requires
 from .framework_reading import ValidatorReader, checks_names
 from .host import Host, HostTool
+from .signed_calls import Find, Signer
 
 with requires("pydantic-ai-slim"):
     from pydantic_ai import BinaryContent, FunctionToolset, RunContext, Tool, exceptions
@@ -109,10 +110,12 @@ class ToolcallCapability(AbstractCapability[Any]):
 
     def _read(self, ctx: Any, tool_def: Any, call: Any, args: Any) -> tuple[Pipeline, Call]:
         offered = {**self._offered, tool_def.name: _describe(ctx, tool_def, _list_tools(ctx))}
-        conversation = getattr(ctx, "conversation_id", None) or getattr(ctx, "run_id", None) or ""
-        return self.host.offer(offered), Call(
-            tool_def.name, args, call.tool_call_id or "", deps=ctx.deps, conversation=str(conversation)
-        )
+        return self.host.offer(offered), _make_call(ctx, tool_def.name, args, call.tool_call_id)
+
+
+def _make_call(ctx: Any, name: str, args: Any, id: str | None) -> Call:  # noqa: A002
+    conversation = getattr(ctx, "conversation_id", None) or getattr(ctx, "run_id", None) or ""
+    return Call(name, args, id or "", deps=ctx.deps, conversation=str(conversation))
 
 
 async def _never(_call: ValidCall) -> object:
@@ -172,23 +175,29 @@ def _retell(part: Any, pipeline: Pipeline, known: Collection[str]) -> Any:
     return replace(part, content=render(found, wording=pipeline.wording)) if type(found) is Failure else part
 
 
-def export_tools(registry: ToolView, pipeline: Pipeline) -> FunctionToolset[Any]:
+def export_tools(
+    registry: ToolView, pipeline: Pipeline, *, principal: Find | None = None, conversation: Find | None = None
+) -> FunctionToolset[Any]:
     """A toolset of the tools that may be called now: ``Agent(model, toolsets=[export_tools(tools, run)])``.
 
-    The pipeline gets the id of each call, and the agent's ``deps``. A failure is a `ToolFailed`, which spends none of
-    Pydantic AI's retries: the pipeline has tried again where that is safe. An image or a PDF file is a `BinaryContent`.
+    The pipeline gets the id of each call, the run's conversation, and the agent's ``deps``. A failure is a
+    `ToolFailed`, which spends none of Pydantic AI's retries: the pipeline has tried again where that is safe. An image
+    or a PDF file is a `BinaryContent`.
 
     Args:
         registry: The tools.
         pipeline: Runs their calls.
+        principal: Finds who asks, in the `RunContext`. Default None: no principal.
+        conversation: Finds the conversation there. Default None: the run's.
     """
-    return FunctionToolset([_export(each, own, pipeline) for each, own in list_offered(registry)])
+    signer = Signer("export_tools", principal, conversation)
+    return FunctionToolset([_export(each, own, pipeline, signer) for each, own in list_offered(registry)])
 
 
-def _export(offered: dict[str, Any], own: str, pipeline: Pipeline) -> Tool[Any]:
+def _export(offered: dict[str, Any], own: str, pipeline: Pipeline, signer: Signer) -> Tool[Any]:
     async def run(ctx: RunContext[Any], /, **arguments: object) -> object:
-        call = Call(own, arguments, ctx.tool_call_id or "", deps=ctx.deps)
-        outcome = await pipeline(call)
+        call = _make_call(ctx, own, arguments, ctx.tool_call_id)
+        outcome = await signer.run(pipeline, call, ctx)
         if says_error(outcome):
             raise ToolFailed(render(outcome, call=call))
         return _to_return(outcome, call)

@@ -149,9 +149,9 @@ class Records:
 
         Args:
             claim: Of the delivery.
-            known: What is known of its effect.
+            known: Knowledge of its effect.
             outcome: Its answer. None: no body began, so the delivery is forgotten and may come again.
-            success: What equal calls of later replies get. None: they run.
+            success: The answer to equal calls of later replies. None: they run.
         """
         names, expect, state = claim.names, claim.version, claim.intent
         done = {**claim.delivery, "state": "ended", "known": known, "outcome": outcome, "done": timing.wall_time()}

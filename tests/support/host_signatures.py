@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from decimal import Decimal
 from enum import Enum, IntEnum
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -231,7 +233,9 @@ def make_signature(number: int) -> tuple[Callable[[Ran], Callable[..., str]], li
     order = sorted(fields, key=lambda each: each[2] is not ...)
 
     def make(ran: Ran) -> Callable[..., str]:
-        space: dict[str, Any] = {"ran": ran}
+        module = sys.modules[f"signature_{number}"] = ModuleType(f"signature_{number}")  # where types are looked up
+        space = vars(module)
+        space["ran"] = ran
         shown: list[str] = []
         for name, kind, default in order:
             space |= {f"T_{name}": kind, f"D_{name}": default}
@@ -239,7 +243,6 @@ def make_signature(number: int) -> tuple[Callable[[Ran], Callable[..., str]], li
         source = f"def work({', '.join(shown)}) -> str:\n    'Work.'\n    return ran(locals())\n"
         exec(source, space)  # a signature can be made in no other way that all frameworks read
         function: Callable[..., str] = space["work"]
-        function.__module__ = __name__
         return function
 
     return make, parameters
