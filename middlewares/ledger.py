@@ -216,7 +216,7 @@ class Ledger:
             outcome = _unknown(call)  # for those who ask again, whatever was said first
         error: object = cast("Any", outcome).failure() if type(outcome) is Failure else None
         is_kept = outcome is not None and not (known == "no" and isinstance(error, (NotExecuted, Unavailable)))
-        kept = write_outcome(cast("Outcome", outcome), call.tool) if is_kept else None
+        kept = write_outcome(cast("Outcome", outcome), call) if is_kept else None
         written = False
 
         success: Delivery | None = None
@@ -334,7 +334,7 @@ class Ledger:
             return self._mark(call, _unknown(call), kept["done"])
         outcome = _unknown(call) if found is None else found
         known = "lost" if found is None else "yes"
-        if not await self._records.settle(names, entry, kept, known, write_outcome(outcome, call.tool)):
+        if not await self._records.settle(names, entry, kept, known, write_outcome(outcome, call)):
             return None  # it has changed, and a claim by this version will fail
         return self._mark(call, outcome)
 
@@ -363,7 +363,7 @@ class Ledger:
             found = await ask_verify(call, None, key)
             if found is None:
                 return _unknown(call), None, ""
-            outcome = write_outcome(found, call.tool) if type(found) is Success else None
+            outcome = write_outcome(found, call) if type(found) is Success else None
             also = [] if outcome is None else self._records.answer(names, mine, version, outcome)
             decided = await self._records.decide(id_, names.intent, outcome, "verify", also)
             return (self._mark(call, found) if decided and outcome is not None else None), None, ""
