@@ -222,6 +222,11 @@ clean:
 		'myst-parser>=4' 'sphinx-external-toc>=1.0' 'sphinx-copybutton>=0.5' 'sphinx-llms-txt>=0.7'
 	touch $@
 
+.venv-stores/done: .venv-stores/bin/python $(WHEN_STALE)
+	$(STORES)/pip install --quiet --disable-pip-version-check --editable '.[cli,otel,redis,postgres]' 'mypy>=1.19' \
+		'pytest>=9.0' 'trio>=0.30'
+	touch $@
+
 # None of them is a dependency: the adapters read dicts and objects alike, and this is where the shapes are checked.
 .venv-wires/done: .venv-wires/bin/python $(WHEN_STALE)
 	$(WIRES)/pip install --quiet --disable-pip-version-check --editable . 'pytest>=9.0' 'google-genai>=3.4' \

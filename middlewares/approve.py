@@ -233,7 +233,11 @@ class Approve:
             "schema": dict(call.tool.parameters.schema),
             "principal": call.principal,
             "conversation": call.conversation,
-            "reason": reason if reason != "True" else "",
+            "reason": ""
+            if reason == "True"
+            else reason
+            if secrets is None
+            else secrets.collect(plain).make_mask()(reason),
             "policy": self.version,
             "at": now,
             "expires_at": now + self.expires,

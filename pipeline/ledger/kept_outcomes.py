@@ -17,11 +17,12 @@ from ..foreign_values import FaultBarrier, or_default
 from ..introspection import unwrap
 from ..messages import render
 from ..privacy import RemoteCause, approved
+from ..privacy.redaction_policy import make_mask, mask_texts
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-    from ..call import Outcome
+    from ..call import Outcome, ValidCall
     from ..tools.definition import Tool
 
 _CLASSES: dict[str, type[Any]] = {each.__name__: each for each in (*ERROR_TYPES, Problem, Repair, FailureDetails)}
@@ -30,8 +31,18 @@ _DEPTH = 32
 _LONGEST = 256 * 1024  # characters of a value that is kept as text
 
 
-def write_outcome(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:
-    """The outcome as JSON: ``e`` an error, ``v`` a plain value, ``j`` a typed one, ``t`` the text a model reads."""
+def write_outcome(outcome: Outcome, call: ValidCall) -> dict[str, Any]:
+    """The outcome as JSON: ``e`` an error, ``v`` a plain value, ``j`` a typed one, ``t`` the text a model reads.
+
+    A declared secret of the call is masked in it; a typed value with a mask is kept as a plain one.
+    """
+    kept, mask = _write_outcome(outcome, call.tool), make_mask(call, call.tool)
+    if mask is None or (masked := mask_texts(kept, mask)) == kept:
+        return kept
+    return {"v": masked["j"]} if "j" in masked else masked
+
+
+def _write_outcome(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:
     if type(outcome) is Failure:
         return {"e": _write(cast("Any", outcome).failure(), _DEPTH)}
     value: Any = outcome.unwrap()
