@@ -1,4 +1,5 @@
 from .approve import Approve as Approve
+from .audit import Audit as Audit
 from .available import Available as Available
 from .cache import Cache as Cache
 from .circuit_breaker import CircuitBreaker as CircuitBreaker

@@ -15,14 +15,17 @@ from returns.result import Failure, Success
 from .. import timing
 from ..approvals import RESUMED, Approval, Requests, name_request
 from ..approvals.approval_requests import Row, read_approval
+from ..audit import note_decision
 from ..call import Call, Outcome, ValidCall
 from ..call_state import TURN
 from ..compose import Handler, Placement
 from ..errors import AwaitingApproval, Denied, NotExecuted, Repair, ResourceNotFound, Unavailable
+from ..foreign_values import FaultBarrier
 from ..identity import DELIVERY
 from ..options import is_function, is_number, is_type, read_names, refuse
 from ..policies import RuleSet
 from ..policies.facts import make_plain_arguments
+from ..policies.plan import remark_on_plan
 from ..privacy import approved, get_logger
 from ..stores import Memory, Store, StoreError
 
@@ -75,7 +78,11 @@ class Approve:
         kind="approve",
         reason="inside of validate: a person judges the call as it will run",
         needs={"ledger": "an approval is one delivery of it, so that what was approved runs once"},
-        inside_of={"policy": "its rules may refuse the call, or say that nobody has to be asked"},
+        inside_of={
+            "policy": "its rules may refuse the call, or say that nobody has to be asked",
+            "audit": "it writes down who decided",
+            "dry_run": "a plan asks nobody",
+        },
     )
 
     store: Store
@@ -130,7 +137,7 @@ class Approve:
     async def _run(self, call: ValidCall, call_next: Handler[ValidCall], reason: Any) -> Outcome:
         if isawaitable(reason):
             reason = await reason
-        if not reason:
+        if not reason or remark_on_plan(call, "once a person has approved it,"):
             return await call_next(call)
         resumed = call.get_state(RESUMED, "")
         until = timing.monotonic() + self.hold
@@ -150,7 +157,7 @@ class Approve:
                 return await self._run_approved(call, call_next, name, row)
         except StoreError:
             return Failure(Unavailable(call.tool.name, "approvals cannot be reached"))
-        self._note(call, f"{state}: {row['id']}")
+        self._note(call, f"{state}: {row['id']}", row, state)
         if state == "pending":
             return Failure(AwaitingApproval(row["id"], row["expires_at"]))
         if state == "expired":
@@ -226,7 +233,11 @@ class Approve:
             "schema": dict(call.tool.parameters.schema),
             "principal": call.principal,
             "conversation": call.conversation,
-            "reason": reason if reason != "True" else "",
+            "reason": ""
+            if reason == "True"
+            else reason
+            if secrets is None
+            else secrets.collect(plain).make_mask()(reason),
             "policy": self.version,
             "at": now,
             "expires_at": now + self.expires,
@@ -236,12 +247,10 @@ class Approve:
     async def _tell(self, row: Row) -> None:
         if self.notify is None:
             return
-        try:
+        with FaultBarrier(_logger, "notify of Approve failed"):  # the call waits all the same
             told = self.notify(read_approval(row))
             if isawaitable(told):
                 await told
-        except Exception:  # a user's function: the call waits all the same
-            _logger.exception("notify of Approve failed")
 
     async def _run_approved(self, call: ValidCall, call_next: Handler[ValidCall], name: str, row: Row) -> Outcome:
         """Run what was approved, as one delivery of the ledger, and say who has its answer."""
@@ -252,7 +261,8 @@ class Approve:
                 return Failure(cast("Any", params))
             repairs = (*call.repairs, Repair("", "edited", call.arguments, row["edit"]))
             call = attrs.evolve(call, arguments=row["edit"], params=params, repairs=repairs)
-        self._note(call, f"approved by {row['by']}" + (", with other arguments" if row.get("edited") else ""))
+        text = f"approved by {row['by']}" + (", with other arguments" if row.get("edited") else "")
+        self._note(call, text, row, "approved")
         outcome = await call_next(call.with_state(DELIVERY, row["id"]))
         is_answer = type(outcome) is Success or not isinstance(outcome.failure(), (NotExecuted, Unavailable))
         if is_answer and not call.get_state(RESUMED, ""):  # the model has it, and the next such call is another wish
@@ -276,7 +286,9 @@ class Approve:
                 return changed
         raise StoreError("busy")
 
-    def _note(self, call: ValidCall, text: str) -> None:
+    def _note(self, call: ValidCall, text: str, row: Row, state: str) -> None:
+        facts = {"name": row.get("by", ""), "action": state, "approval": row["id"], "version": row["policy"]}
+        note_decision(call, "person", **facts, edited=bool(row.get("edited")))
         if call.report is not None:
             call.report.note(self, text)
 

@@ -1,40 +1,60 @@
-"""DryRun: plan mode. Every stage outside of it runs, the body does not, and the answer says what would run."""
+"""DryRun: plan mode. All stages run, the body does not, and the answer says what would run."""
 
 from __future__ import annotations
 
-import json
-from typing import Any, ClassVar
+from collections.abc import Awaitable
+from typing import ClassVar, cast
 
 import attrs
-from returns.result import Failure
 
-from ..call import ValidCall
-from ..compose import Placement
-from ..errors import NotExecuted
-from ..privacy import approved, find_guard
-
-_SHOWN = 500  # characters of the arguments
+from ..audit import note_decision
+from ..call import Outcome, ValidCall
+from ..compose import Handler, Placement
+from ..guards import Guards
+from ..options import refuse
+from ..policies import RuleSet
+from ..policies.plan import PLANNED, PlanOnly
 
 
 @attrs.frozen
 class DryRun:
-    """A check that answers each call with the tool and the arguments that would run, after repairs.
+    """A middleware that lets a call pass all stages, and answers with a plan right before its body would begin.
 
-    It stands after Validate. Secrets that the tool declares are masked.
+    The plan has the tool and the arguments that would run, after repairs and all that stages inside have changed.
+    Secrets that the tool declares are masked. A refusal of a stage inside comes as it would. Nobody is asked: the plan
+    says that a person would be. The ledger keeps nothing of a plan.
+
+    Args:
+        rules: Only calls for which one of these rules says ``dry_run``. Default None: every call.
+
+    Raises:
+        SetupError: ``rules`` is of another type.
     """
 
     placement: ClassVar[Placement] = Placement(
-        kind="dry_run", reason="after validate: the plan has the arguments that would run"
+        announces_body=True,
+        kind="dry_run",
+        reason="after validate: the plan has the arguments that would run",
+        inside_of={
+            "policy": "its rules may refuse the call",
+            "audit": "it writes down that this was a plan",
+        },
     )
 
-    def __call__(self, call: ValidCall) -> ValidCall | Failure[NotExecuted]:
-        """NotExecuted, with what would run; never the call."""
-        guard = find_guard(call.tool)
-        shown: Any = dict(call.params)
-        if guard is not None:
-            shown = guard.redact(shown, None)
-        text = json.dumps(shown, ensure_ascii=False, default=str)
-        if len(text) > _SHOWN:
-            text = text[:_SHOWN] + "…"
-        # The arguments are the model's own words, and the name is the author's.
-        return Failure(NotExecuted(approved(f"this is a plan; {call.tool.name} would run with {text}")))
+    rules: RuleSet | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(cast("object", self.rules), (RuleSet, type(None))):
+            refuse("DryRun", "rules", "a RuleSet or None", self.rules)
+
+    def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
+        """NotExecuted, with what would run; or what a stage inside answers. Of another call the inside's outcome."""
+        if self.rules is not None:
+            decision = self.rules.decide(call)
+            if decision.action != "dry_run":
+                return call_next(call)
+        else:
+            note_decision(call, "rule", name="dry_run", action="dry_run")
+        remarks: list[str] = []
+        guards = Guards.of(PlanOnly(remarks), outer=call.guards)
+        return call_next(call.with_state(PLANNED, remarks).under(call.report, guards))

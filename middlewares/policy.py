@@ -1,4 +1,4 @@
-"""Policy: refuses a call that a rule denies, and shows what a call would do that a rule lets run as a plan only."""
+"""Policy: refuses a call that a rule denies; others pass to the stages that ask a person or make a plan."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from typing import ClassVar, TypeVar, cast
 import attrs
 from returns.result import Failure
 
+from ..audit import note_decision
 from ..call import ValidCall
 from ..compose import Placement
-from ..errors import Denied, NotExecuted, ToolError
+from ..errors import Denied, ToolError
 from ..options import refuse
-from ..policies import RuleSet, describe_plan, read_rules
+from ..policies import RuleSet, read_rules
 
 V = TypeVar("V", bound=ValidCall)
-_NEEDS_APPROVAL = {"approve": "a rule of it says `approve`, and that stage asks a person; give standard() a `store=`"}
+_NEEDS = {
+    "approve": "a rule of it says `approve`, and that stage asks a person; give standard() a `store=`",
+    "dry_run": "a rule of it says `dry_run`, and that stage makes the plan: DryRun(rules)",
+}
 
 
 def _read(rules: str | PathLike[str] | RuleSet) -> RuleSet:
@@ -31,8 +35,8 @@ class Policy:
     """A check that asks rules what becomes of a call: of its tool, effect, principal and validated arguments.
 
     The first rule that fits decides. ``allow`` lets the call pass. ``deny`` makes it `Denied`, by ``policy``, with the
-    rule's message. ``dry_run`` makes it `NotExecuted`, whose text says what would run. ``approve`` lets it pass to the
-    stage `Approve` inside, which the pipeline must have. The report names the rule and the version of the policy.
+    rule's message. ``approve`` and ``dry_run`` let it pass to the stages `Approve` and `DryRun` inside, which the
+    pipeline must have. The report names the rule and the version of the policy.
 
     Args:
         rules: The path of a policy file, see `read_rules`, or a `RuleSet`.
@@ -44,21 +48,22 @@ class Policy:
     placement: ClassVar[Placement] = Placement(
         kind="policy",
         reason="after validate: rules judge the arguments as the tool would get them",
+        inside_of={"audit": "it writes down which rule decided"},
     )
 
     rules: RuleSet = attrs.field(converter=_read)
 
     def __attrs_post_init__(self) -> None:
-        if "approve" in self.rules.actions:  # of this object alone: other rules ask nobody
-            object.__setattr__(self, "placement", attrs.evolve(self.placement, needs=_NEEDS_APPROVAL))
+        needs = {kind: reason for kind, reason in _NEEDS.items() if kind in self.rules.actions}
+        if needs:  # of this object alone: other rules need no other stage
+            object.__setattr__(self, "placement", attrs.evolve(self.placement, needs=needs))
 
     def __call__(self, call: V) -> V | Failure[ToolError]:
-        """The same call; or Denied or NotExecuted."""
+        """The same call, or Denied."""
         decision = self.rules.decide(call)
         if call.report is not None:
             call.report.note(self, decision.reason)
+        note_decision(call, "rule", name=decision.rule, action=decision.action, version=decision.version)
         if decision.action == "deny":
             return Failure(Denied("policy", decision.message))
-        if decision.action == "dry_run":
-            return Failure(NotExecuted(describe_plan(call)))
         return call

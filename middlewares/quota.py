@@ -13,6 +13,7 @@ import attrs
 from returns.result import Failure
 
 from .. import timing
+from ..audit import note_decision
 from ..call import Outcome, ResolvedCall
 from ..compose import Handler, Placement
 from ..errors import NotExecuted, Unavailable
@@ -57,7 +58,10 @@ class Quota:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True, kind="quota", reason="outside of retry: a call counts once, with all its attempts"
+        announces_body=True,
+        kind="quota",
+        reason="outside of retry: a call counts once, with all its attempts",
+        inside_of={"audit": "it writes down which limit decided"},
     )
 
     calls: float = attrs.field(validator=is_number(above=0))
@@ -102,6 +106,7 @@ class Quota:
                 return await call_next(call)
             return Failure(Unavailable(call.tool.name, "store_away"))
         if not granted:
+            note_decision(call, "limit", name=f"quota of {self.calls:g} for each {self.per}", action="deny")
             left = None if self.window is None else max(0.0, begin + self.window - timing.wall_time())
             return Failure(Unavailable(call.tool.name, "quota", left))
         outcome = await call_next(call)

@@ -19,6 +19,7 @@ from ..tools import Detector, Errors, ToolView
 from .approve import Approve
 from .available import Available
 from .classify import Classify
+from .dry_run import DryRun
 from .execute import Execute
 from .ledger import Ledger
 from .policy import Policy
@@ -105,6 +106,8 @@ def standard(
                     "standard: a rule of the policy says `approve`, which needs `store=` to keep what waits"
                 )
             pipeline = pipeline.before("ledger", Approve(store, stage.rules))
+        if "dry_run" in stage.rules.actions:
+            pipeline = pipeline.after("validate", DryRun(stage.rules))
         pipeline = pipeline.after("validate", stage)
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))

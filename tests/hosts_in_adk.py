@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import TypeAdapter
 
-from host_comparison import RunCall, compare
+from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline.hosts.adk import ToolcallPlugin
 from toolcall_pipeline.middlewares import standard
 
@@ -378,6 +378,17 @@ async def test_each_call_has_one_span_that_counts_it() -> None:
     assert [span.name for span in counted] == ["execute_tool fail"]
     assert counted[0].status.status_code is trace.StatusCode.ERROR
     assert [span.name for span in spans if span.name.startswith("toolcall")] == ["toolcall fail"]
+
+
+async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:
+    """One option words what the model is told of its calls."""
+
+    def add(a: int) -> int:
+        """Add."""
+        return a
+
+    session = await make(saying([("add", {}), ("ad", {})]), add, wording=MINE).send()
+    assert [TOLD_OF_ADD in str(session.answers[0]), TOLD_OF_AD in str(session.answers[1])] == [True, True]
 
 
 @pytest.mark.long

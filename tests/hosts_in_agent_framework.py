@@ -29,7 +29,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import AfterValidator
 
-from host_comparison import RunCall, compare
+from host_comparison import MINE, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline.hosts.agent_framework import ToolcallMiddleware
 from toolcall_pipeline.middlewares import standard
 
@@ -360,6 +360,18 @@ async def test_each_call_has_one_span_that_counts_it() -> None:
     assert counted == ["execute_tool add"]
     assert [span.name for span in spans if span.name.startswith("toolcall")] == ["toolcall add"]
     assert len([span for span in spans if span.parent is None]) == 1
+
+
+async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:
+    """One option words what the model is told of its calls."""
+
+    @tool
+    def add(a: int) -> int:
+        return a
+
+    model = Saying([("add", "{}")])
+    await make(model, add, wording=MINE).run("go")
+    assert [*model.told.values()] == [TOLD_OF_ADD]
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from host_comparison import RunCall, compare
+from host_comparison import MINE, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline import Tool, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.anthropic_runner import pipelined, runnable, runnable_sync
 from toolcall_pipeline.messages import Image
@@ -273,3 +273,20 @@ async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
     assert not found.refused, found.refused[:20]
     assert not found.differ, found.differ[:20]
     assert found.calls >= 1_000
+
+
+@pytest.mark.parametrize("sync", [True, False])
+async def test_the_texts_are_those_of_a_profile_of_ones_own(sync: bool) -> None:
+    """One option words what the model is told of its calls, of the SDK's own tools and of a registry's."""
+
+    def add(a: int) -> int:
+        """Add."""
+        return a
+
+    tools = pipelined([as_tool(add, sync=sync)], wording=MINE)
+    registry = ToolRegistry()
+    registry.register(Tool("add", add, "read"))
+    exported: Any = (runnable_sync if sync else runnable)(registry, standard(registry, wording=MINE))
+    for each in (tools, exported):
+        (result,) = await Reply(("add", {})).results(each, sync=sync)
+        assert result["content"] == TOLD_OF_ADD

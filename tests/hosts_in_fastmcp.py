@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import AfterValidator
 
-from host_comparison import RunCall, compare
+from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline import Pipeline, ToolContext, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.fastmcp import ToolcallMiddleware, export_tools
 from toolcall_pipeline.messages import Image, Link
@@ -409,6 +409,17 @@ async def test_a_session_is_a_conversation() -> None:
             await ask(server, "add", a=1)
     assert all(seen)
     assert len({*seen}) == 4
+
+
+async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:
+    """One option words what the client is told of its calls."""
+
+    def add(a: int) -> int:
+        return a
+
+    server = make(add, wording=MINE)
+    told = [(await ask(server, name)).content[0].text for name in ("add", "ad")]
+    assert told == [TOLD_OF_ADD, TOLD_OF_AD]
 
 
 @pytest.mark.long

@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from host_comparison import RunCall, compare
+from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline import SetupError, Tool, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.langchain import ToolcallMiddleware, export_tools
 from toolcall_pipeline.middlewares import Trace, standard
@@ -512,6 +512,22 @@ def test_a_run_that_openinference_traces_is_one_trace(exported: bool, run_async:
     assert [span.name for span in spans if span.name.startswith(("execute_tool", "toolcall"))] == [
         "execute_tool add"
     ] * 2
+
+
+async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:
+    """One option words what the model is told of its calls."""
+
+    @tool
+    def add(a: int) -> int:
+        """Add."""
+        return a
+
+    agent = create_agent(saying([("add", {}), ("ad", {})]), [add], middleware=[ToolcallMiddleware(wording=MINE)])
+    assert told(await agent.ainvoke(GO)) == [TOLD_OF_ADD, TOLD_OF_AD]
+    registry = ToolRegistry()
+    registry.register(Tool("add", add.func, "read"))
+    exported = create_agent(saying([("add", {})]), export_tools(registry, standard(registry, wording=MINE)))
+    assert told(await exported.ainvoke(GO)) == [TOLD_OF_ADD]
 
 
 @pytest.mark.long

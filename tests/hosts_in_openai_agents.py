@@ -35,7 +35,7 @@ from openai.types.responses import (
 )
 from pydantic import AfterValidator
 
-from host_comparison import RunCall, compare
+from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline import SetupError, ToolFailed, ToolRegistry
 from toolcall_pipeline import ToolContext as OurContext
 from toolcall_pipeline.hosts.openai_agents import export_tools, pipelined, run_config
@@ -558,6 +558,19 @@ async def test_an_exported_tool_knows_the_conversation_and_who_asks() -> None:
     assert seen[0][0]
     assert seen[0] == seen[1]
     assert [conversation for conversation, _ in seen[2:]] == ["g", "g"]
+
+
+async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:
+    """One option words what the model is told of its calls."""
+
+    @function_tool
+    def add(a: int) -> int:
+        return a
+
+    agent = pipelined(Agent[Any](name="a", model=Saying([("add", "{}"), ("ad", "{}")]), tools=[add]), wording=MINE)
+    result = await Runner.run(agent, "go", run_config=run_config(agent, **QUIET))
+    told = [item.output for item in result.new_items if item.type == "tool_call_output_item"]
+    assert told == [TOLD_OF_ADD, TOLD_OF_AD]
 
 
 @pytest.mark.long

@@ -37,7 +37,7 @@ from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.output import ToolOutput
 
-from host_comparison import RunCall, compare
+from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline import Tool, ToolContext, ToolRegistry
 from toolcall_pipeline import ToolFailed as OurToolFailed
 from toolcall_pipeline.hosts.pydantic_ai import ToolcallCapability, export_tools
@@ -470,6 +470,23 @@ async def test_an_exported_tool_knows_the_conversation_and_who_asks() -> None:
     agent = Agent(saying([("add", {"a": 1}), ("add", {"a": 2})]), toolsets=[tools], deps_type=str)
     result = await agent.run("go", deps="ann")
     assert seen == [(result.conversation_id, "ann")] * 2
+
+
+async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:
+    """One option words what the model is told of its calls."""
+
+    def add(a: int) -> int:
+        return a
+
+    seen: list[Any] = []
+
+    def answer(messages: Any, _info: Any) -> ModelResponse:
+        seen.extend(part.content for part in messages[-1].parts if getattr(part, "tool_name", None))
+        calls = [ToolCallPart("add", {}, tool_call_id="1"), ToolCallPart("ad", {}, tool_call_id="2")]
+        return ModelResponse(parts=[TextPart("done")] if seen else calls)
+
+    await make(FunctionModel(answer), add, options={"wording": MINE}).run("go")
+    assert seen == [TOLD_OF_ADD, TOLD_OF_AD]
 
 
 @pytest.mark.long

@@ -109,6 +109,20 @@ async def test_a_failure_in_a_container_is_a_failure_everywhere(name: str, execu
     assert set(points) == set(kinds)
 
 
+@pytest.mark.parametrize("effect", ["read", "mutating"])
+async def test_a_coroutine_that_a_tool_gives_back_is_awaited(effect: Any) -> None:
+    """An async tool that forgot its `await`: the value, or the failure, is that of the coroutine."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect=effect)
+    async def forgetful(how: str) -> Any:
+        return container_tools.later(how)
+
+    pipeline = standard(tools)
+    assert await pipeline.call("forgetful", {"how": SUCCESS}) == Success(7)
+    assert_failure(await pipeline.call("forgetful", {"how": FAILURE}), kind="execution")
+
+
 async def test_a_tool_that_returns_a_function_of_deps_crashes() -> None:
     """A RequiresContext is what nobody has called: neither a value nor a failure of its own."""
     outcome = await standard(container_tools.tools).call("reader", {"how": SUCCESS})

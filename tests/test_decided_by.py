@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,22 +12,34 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from returns.result import Failure
 
+import toolcall_pipeline
 from support import Exported
 from toolcall_pipeline import (
     Call,
     Denied,
+    ExecutionFailed,
     Handler,
     InvalidParams,
+    MalformedCall,
+    NotExecuted,
     Outcome,
     Pipeline,
     Problem,
     ResolvedCall,
+    ToolError,
     ToolRegistry,
+    Unavailable,
+    approved,
 )
 from toolcall_pipeline.middlewares import LoopGuard, Trace, standard
+from toolcall_pipeline.telemetry.failures import name_reason
 from toolcall_pipeline.testing import FakeClock
 
 LOGGER = "toolcall_pipeline"
+
+
+def returned(text: str) -> Any:
+    return Failure(ExecutionFailed(approved(text)))
 
 
 def tenants_only(call: ResolvedCall) -> ResolvedCall | Failure[Denied]:
@@ -40,9 +54,11 @@ def make(**options: Any) -> Pipeline:
     tools = ToolRegistry()
 
     @tools.tool(effect="read")
-    async def find(word: str) -> str:
+    async def find(word: str) -> Any:
         if word == "secret":
             raise PermissionError("403")
+        if word == "own":
+            return returned("no such word")
         if word == "bug":
             raise ValueError("/private")
         if word == "down":
@@ -93,6 +109,78 @@ async def test_who_decided(call: Call, kind: str, stage: str, caplog: pytest.Log
     assert [getattr(each, "toolcall.decided_by") for each in records] == [stage, stage]
 
 
+def refuse_as(error: ToolError) -> Pipeline:
+    def rule(_: ResolvedCall) -> Failure[ToolError]:
+        return Failure(error)
+
+    return make(**SILENT).after("available", rule)
+
+
+SILENT: dict[str, Any] = {"tracer_provider": Exported().provider}
+REASONS: list[tuple[ToolError, str, str | None, str | None]] = [  # and that of the report, the span, the metric
+    (Unavailable("find", "rate_limited", 3), "rate_limited", "rate_limited", "rate_limited"),
+    (Unavailable("find", "store_away"), "store_away", "store_away", "store_away"),
+    (Unavailable("find", "closed by ann@x.org"), "closed by ann@x.org", None, None),
+    (Denied("tenants"), "tenants", "tenants", None),
+    (Denied("rule"), "rule", None, None),  # the stage itself, which stands in `decided_by`
+    (Denied("ann@x.org"), "ann@x.org", None, None),
+    (NotExecuted("plan mode"), "plan mode", None, None),
+    (MalformedCall("it ends", truncated=True), "it ends", "truncated", "truncated"),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "of_report", "of_span", "of_metric"), REASONS, ids=[repr(each[0]) for each in REASONS]
+)
+async def test_the_reason_stands_beside_the_stage(
+    error: ToolError, of_report: str, of_span: str | None, of_metric: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the report and its repr; on the span and in the log where it is a name, and in the metric one of a few."""
+    exported, reader = Exported(), InMemoryMetricReader()
+    meters = MeterProvider([reader], shutdown_on_exit=False)
+    trace = Trace(tracer_provider=exported.provider, meter_provider=meters)
+    with caplog.at_level(logging.INFO, LOGGER):
+        report = await refuse_as(error).replace("trace", trace).report(Call("find", {"word": "a"}))
+    assert (report.decided_by, report.reason) == ("rule", of_report)
+    assert f"reason={of_report!r}" in repr(report)
+    span = next(each for each in exported.spans if each.name.startswith("execute_tool"))
+    assert (span.attributes or {}).get("toolcall.reason") == of_span
+    (record,) = [each for each in caplog.records if each.name == LOGGER]
+    assert getattr(record, "toolcall.reason", None) == of_span
+    data: Any = reader.get_metrics_data()
+    metrics = data.resource_metrics[0].scope_metrics[0].metrics
+    (duration,) = [each for each in metrics if each.name == "gen_ai.execute_tool.duration"]
+    assert [point.attributes.get("toolcall.reason") for point in duration.data.data_points] == [of_metric]
+
+
+def test_each_reason_of_a_stage_of_ours_is_known() -> None:
+    """Else the call's span would not say it."""
+    room = Path(toolcall_pipeline.__file__).resolve().parent
+    source = "".join(each.read_text() for each in (room / "middlewares").glob("*.py"))
+    found = set(re.findall(r'(?:Unavailable|_away)\((?:call\.tool\.name|name|""), "([^"]+)"', source))
+    assert len(found) >= 8
+    assert {reason for reason in found if not name_reason(Unavailable("find", reason))} == set()
+
+
+async def test_an_equal_call_that_is_undecided_is_refused_by_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The pipeline itself decides then: it has a row of its own, with the reason."""
+    exported = Exported()
+    tools = ToolRegistry()
+
+    @tools.tool
+    async def pay(amount: int) -> str:
+        raise ConnectionError(amount)
+
+    pipeline = standard(tools).replace("trace", Trace(tracer_provider=exported.provider))
+    call = Call("pay", {"amount": 1}, conversation="t1")
+    first, second = await pipeline.report(call), await pipeline.report(call)
+    assert (first.decided_by, first.reason) == ("retry", "not repeated: a mutating call that may have landed")
+    assert (second.decided_by, second.reason) == ("once", "an equal call of this conversation is undecided")
+    span = [each for each in exported.spans if each.name.startswith("execute_tool")][-1]
+    assert (span.attributes or {})["toolcall.reason"] == second.reason
+    assert getattr(caplog.records[-1], "toolcall.decided_by") == "once"
+
+
 async def test_a_loop_guard_is_told_from_a_403(caplog: pytest.LogCaptureFixture) -> None:
     """Both are ``permission``; the stage tells them apart."""
     pipeline = make(tracer_provider=Exported().provider)
@@ -100,7 +188,8 @@ async def test_a_loop_guard_is_told_from_a_403(caplog: pytest.LogCaptureFixture)
         reports = [await pipeline.report(Call("find", {"word": "a"}, conversation="t1")) for _ in range(5)]
     refused = [each for each in reports if each.error is not None]
     assert {(each.error.kind, each.decided_by) for each in refused if each.error} == {("permission", "loop_guard")}
-    assert reports[0].decided_by == ""
+    assert {each.reason for each in refused} == {"not run: the same arguments came to the same result 2 times"}
+    assert reports[0].decided_by == reports[0].reason == ""
     assert "decided_by" not in repr(reports[0])
 
 
@@ -110,6 +199,8 @@ async def test_a_loop_guard_is_told_from_a_403(caplog: pytest.LogCaptureFixture)
         (Call("fnd", {"word": "a"}), "did you mean 'find'?"),
         (Call("find", {"word": "bug"}), "internal: ValueError"),
         (Call("find", "[1]"), "malformed_call: '"),
+        (Call("find", {"word": "own"}), "execution: 'no such word'"),
+        (Call("find", {"word": "a"}, principal="stranger"), "permission: by 'policy'"),
     ],
 )
 async def test_the_log_says_what_helps(call: Call, said: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -30,6 +30,7 @@ LAYERS = """
     report
     tools
     adapters policies retries stage_state telemetry
+    audit
     approvals compose executors ledger
     batch testing
     journal

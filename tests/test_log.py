@@ -88,7 +88,12 @@ CASES: list[tuple[Any, Exception | None, int, str]] = [
         logging.WARNING,
         "Tool 'probe': not_found: FileNotFoundError: 'why' (call '')",
     ),
-    (Call("probe"), ToolFailed("who?", kind="needs_input"), logging.INFO, "Tool 'probe': needs_input (call '')"),
+    (
+        Call("probe"),
+        ToolFailed("who?", kind="needs_input"),
+        logging.INFO,
+        "Tool 'probe': needs_input: 'who?' (call '')",
+    ),
 ]
 
 

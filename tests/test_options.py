@@ -19,11 +19,13 @@ from toolcall_pipeline.builtin import install
 from toolcall_pipeline.executors import Loop, Process, Thread
 from toolcall_pipeline.middlewares import (
     Approve,
+    Audit,
     Available,
     Cache,
     CircuitBreaker,
     Classify,
     Concurrency,
+    DryRun,
     Execute,
     Ledger,
     LoopGuard,
@@ -133,6 +135,16 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "notify": [3, "a"],
         },
     ),
+    Audit: (
+        {"store": Memory()},
+        {
+            "store": [3, None, Memory],
+            "secret": [3, "a", bytes(65)],
+            "content": [3, None],
+            "when_away": [3, "a", None],
+        },
+    ),
+    DryRun: ({}, {"rules": [3, "a"]}),
     Policy: ({}, {"rules": [3, None, b"a", ["a"]]}),
     Reword: ({}, {"function": [3, None, "a"]}),
     Shape: (
@@ -329,7 +341,7 @@ def test_the_table_has_every_option(make: Callable[..., Any]) -> None:
 
 def test_the_table_has_every_stage() -> None:
     """So does a new stage."""
-    assert set(vars(toolcall_pipeline.middlewares)["__all__"]) - {"QueueingRateLimit", "DryRun"} <= {
+    assert set(vars(toolcall_pipeline.middlewares)["__all__"]) - {"QueueingRateLimit"} <= {
         make.__name__ for make in TABLE
     }
 

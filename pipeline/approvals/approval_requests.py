@@ -102,8 +102,8 @@ class Requests:
         entry = await self.store.get(_PREFIX + name)
         return entry, [] if entry is None else cast("list[Row]", json.loads(entry.value)["rows"])
 
-    async def write(self, name: str, entry: Entry | None, rows: list[Row]) -> bool:
-        """Replace the rows of a record; False: it has changed since it was read.
+    async def write(self, name: str, entry: Entry | None, rows: list[Row], *beside: Change) -> bool:
+        """Replace the rows of a record, with further changes; False: one of them has changed since it was read.
 
         Raises:
             StoreError: The store gave no answer.
@@ -111,7 +111,7 @@ class Requests:
         value = json.dumps({"rows": rows}, separators=(",", ":")).encode()
         latest = max((row["expires_at"] for row in rows), default=0.0) - timing.wall_time()
         change = Change(_PREFIX + name, value, None if entry is None else entry.version, max(latest, 0.0) + _KEEP)
-        return await self.store.write(change) is not None
+        return await self.store.write(change, *beside) is not None
 
     async def find(self, id_: str) -> tuple[Entry | None, list[Row], Row | None]:
         """The record of an approval, and its row; None without one.

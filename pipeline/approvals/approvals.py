@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 import attrs
 
 from .. import timing
+from ..audit import AuditLog
 from ..errors import InvalidParams, MalformedCall, SetupError
 from ..messages import render
 from ..options import check_number, check_type, refuse
@@ -27,20 +28,27 @@ class Approvals:
     Decisions survive restarts, and may be made in another process than the one that asked. Open the store first:
     ``async with Approvals(store) as approvals``, or inside of ``async with pipeline`` with that store.
 
+    If the store holds the rows of an `Audit`, each decision becomes one of them, in the same write.
+
     Args:
         store: The store of the stage.
+        secret: The secret of the stage `Audit`. Default ``b""``: none; then decisions are no rows of an audit with one,
+            which names them once the call runs.
 
     Raises:
         SetupError: It is not a store.
     """
 
     store: Store
+    secret: bytes = attrs.field(default=b"", kw_only=True, repr=False)
     _requests: Requests = attrs.field(init=False, repr=False)
+    _audit: AuditLog = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
             refuse("Approvals", "store", "a store, such as stores.SQLite(path)", self.store)
         self._requests = Requests(self.store)
+        self._audit = AuditLog(self.store, self.secret)
 
     async def __aenter__(self) -> Self:
         """Open the store.
@@ -166,10 +174,21 @@ class Approvals:
             if arguments is not None:
                 edit = _check_arguments(row, arguments)
                 decided |= {"arguments": edit, "edit": edit, "edited": True}
-            if await self._requests.write(
-                id_.partition(".")[0], entry, [decided if each is row else each for each in rows]
-            ):
+            rows = [decided if each is row else each for each in rows]
+            audited = await self._audit.changes_for(_describe_decision(decided))
+            if await self._requests.write(id_.partition(".")[0], entry, rows, *audited):
                 return read_approval(decided)
+
+
+def _describe_decision(row: Row) -> Row:
+    """A decision as a row of an audit."""
+    asked = {name: row[name] for name in ("principal", "conversation", "tool")}
+    facts = {"by": "person", "name": row["by"], "action": row["state"], "approval": row["id"]}
+    return {
+        "event": "decided",
+        **asked,
+        "decisions": [{**facts, "version": row["policy"], "edited": row.get("edited", False)}],
+    }
 
 
 def _check_arguments(row: Row, arguments: object) -> dict[str, Any]:

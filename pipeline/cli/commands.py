@@ -190,7 +190,7 @@ def run(
     problems (of the arguments), attempts (how often the tool ran), tries (each attempt), ms, repairs. A line that is
     not a call gets a result of the kind malformed_line, and "told" says what is wrong with it.
 
-    While a call runs that may change something, RESULTS.begun names it. The file is removed when each call has a
+    RESULTS.ledger keeps what began of the calls that may change something. The file is removed when each call has a
     result.
 
     Ctrl-C or SIGTERM starts no more calls and waits up to 5 seconds for the running ones. A second one does not wait.
@@ -672,4 +672,26 @@ def reject(store: Path, id_: str, by: str, message: str) -> None:
 
     with print_command_errors():
         code = decide(store, id_, approve=False, by=by, arguments=None, message=message)
+    sys.exit(code)
+
+
+@toolcall.command()
+@_STORE
+@click.option("--verify", "only_verify", is_flag=True, help="Say whether a row was changed, removed or inserted.")
+@click.option("--expect", default="", metavar="NUMBER:DIGEST", help="A row that the chain must hold, noted elsewhere.")
+@click.option(
+    "--secret-file", type=click.Path(dir_okay=False, path_type=Path), help="Holds the secret of the stage Audit."
+)
+def audit(store: Path, only_verify: bool, expect: str, secret_file: Path | None) -> None:  # noqa: FBT001  # as above
+    """Print the audit in STORE, an SQLite file, as JSON lines, or verify it.
+
+    \b
+    Exit code: 0    printed; or the rows are whole
+               1    --verify: a row was changed, removed or inserted, or there is none
+               2    STORE cannot be read: stderr says why
+    """  # noqa: D301  # as above
+    from .audit_command import print_rows, verify
+
+    with print_command_errors():
+        code = verify(store, secret_file, expect) if only_verify or expect else print_rows(store, secret_file)
     sys.exit(code)

@@ -61,7 +61,7 @@ class FailureFinisher:
         outcome: Any,
         effect: OneEffect | None = None,
         params: Mapping[str, Any] | None = None,
-        decided_by: str = "",
+        decision: tuple[str, str] = ("", ""),
     ) -> Outcome:
         """Finish a failed call.
 
@@ -73,13 +73,13 @@ class FailureFinisher:
             outcome: The answer of the stages; a bare Crashed: a stage raised.
             effect: The guard of the call's effect. None: no body began, or it is a read.
             params: The arguments as the tool took them. None: as ``reached`` has them.
-            decided_by: The name of the stage that decided. "": as the error shows.
+            decision: The name of the stage that decided, and its note. "": as the error shows.
         """
         error: Any = outcome.failure() if type(outcome) is _FAILURE else None
         lost = None if effect is None else effect.lost
         if type(error) in _PASSED_ON and lost is None and self._is_without_secrets(call, reached):
             if is_logged(error):
-                self._log(call, getattr(reached, "tool", None), error, None, decided_by)
+                self._log(call, getattr(reached, "tool", None), error, None, decision)
             passed: Outcome = outcome
             return passed
         tool = reached.tool if isinstance(reached, ResolvedCall) else None if effect is None else effect.tool
@@ -91,9 +91,7 @@ class FailureFinisher:
         mask = self._make_mask(call, reached, tool, params) if may_have_secrets and _may_quote(error) else None
         if lost is not None and (bug is not None or getattr(error, "landed", "") == "no"):
             if bug is not None:
-                self._log(
-                    call, tool, bug, mask, decided_by
-                )  # the bug of the stage, with its stack; the call is logged below
+                self._log(call, tool, bug, mask, decision)  # the stage's bug, with its stack; the call is logged below
             error = as_outcome_unknown(error, lost)
         elif lost is not None or tool is None or tool.effect != "read":
             if effect is None or not effect.undecided:  # no body may have landed, whatever a stage answered
@@ -103,7 +101,7 @@ class FailureFinisher:
             error = self._without_closed(error)
         if mask is not None:
             error = mask_error(error, mask)
-        self._log(call, tool, error, mask, decided_by)
+        self._log(call, tool, error, mask, decision)
         return cast("Outcome", outcome) if error is error_of(outcome) else Failure(error)
 
     def _find_bug(self, call: object, outcome: Any) -> Crashed | None:
@@ -140,12 +138,13 @@ class FailureFinisher:
         return attrs.evolve(error, verify_with=None) if name is not None and closed else error
 
     def _log(
-        self, call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask | None, decided_by: str
+        self, call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask | None, decision: tuple[str, str]
     ) -> None:
         if not is_logged(error):
             return
         try:
-            log_failure(call, tool, error, mask, decided_by or self._find_decider(error))
+            decided_by, note = decision
+            log_failure(call, tool, error, mask, decided_by or self._find_decider(error), note)
         except Exception:  # noqa: BLE001  # a user's log filter failed, or a value in the call; the outcome is what counts
             with suppress(Exception):
                 log_failure(_NO_CALL, tool, error, mask)

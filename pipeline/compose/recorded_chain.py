@@ -189,7 +189,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
             target, run_inner = report, inner
             if times.parts and repeats and not times.running:  # a wait between two attempts has ended
                 began = times.alone_since
-                report.rows.append((name, began, now, None, report.attempt, report.reason, now - began))
+                report.rows.append((name, began, now, None, report.attempt, report.retry_reason, now - began))
             elif times.parts:  # not its first run
                 target = report.branch(attempt)
                 run_inner = inner_attempt if attempt else inner
@@ -220,7 +220,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
         finally:
             ended = perf_counter_ns()
             report.attempt = attempt
-            note = report.reason if repeats else report.take_note(obj) if report.notes else ""
+            note = report.retry_reason if repeats else report.take_note(obj) if report.notes else ""
             if not repeats or not times.parts:
                 start, end, own = times.sum_up(ended)
                 report.rows.append((name, start, end, verdict, attempt, note, own))

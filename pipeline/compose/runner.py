@@ -43,7 +43,7 @@ from ..report import (
     Recorder,
     StreamedReport,
     begin_report,
-    find_decider,
+    find_decision,
     kind_of,
 )
 from ..telemetry.listeners import is_enabled_for, observe_flow
@@ -152,13 +152,13 @@ class Runner:
                     recorder = None  # the report ends it
                     return await self._run_recorded(report, verdict, request)
             if type(verdict) is _FAILURE:
-                return self._finish(call, reached, verdict, None, None, self._leading[0].name)
+                return self._finish(call, reached, verdict, None, None, (self._leading[0].name, ""))
             for check in self._checks:
                 reached = verdict
                 verdict = check(reached)
                 if type(verdict) is _FAILURE:
                     decider = self._check_names[self._checks.index(check)]
-                    return self._finish(call, reached, verdict, None, None, decider)
+                    return self._finish(call, reached, verdict, None, None, (decider, ""))
                 if type(verdict) is _SUCCESS:
                     verdict = unwrap_call(verdict)
             reached = verdict
@@ -210,8 +210,9 @@ class Runner:
             outcome = _read_raise(exc, self._leading[:1], verdict)
         finally:  # a cancelled call is recorded too, though it has no outcome
             if outcome is not _CANCELLED and type(outcome) is not _SUCCESS:  # in the span, for the log's trace ids
-                decider = find_decider(report.rows, kind_of(outcome) if type(outcome) is _FAILURE else _INTERNAL)
-                outcome = self._finish(call, reached, outcome, effect, report.params, decider)
+                row = find_decision(report.rows, kind_of(outcome) if type(outcome) is _FAILURE else _INTERNAL)
+                decision = ("", "") if row is None else (row[0], row[5])
+                outcome = self._finish(call, reached, outcome, effect, report.params, decision)
             _end_report(report, outcome)
         if request is not None:
             request.report = report.copy()

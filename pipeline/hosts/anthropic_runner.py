@@ -124,7 +124,8 @@ class _Runnable(BetaAsyncBuiltinFunctionTool):
         return self._definition
 
     async def call(self, input: object) -> Any:  # noqa: A002  # the SDK's word
-        return _tell(await _NO_SIGNER.run(self._pipeline, self._make_call(input)), self._pipeline.wording)
+        call = self._make_call(input)
+        return _tell(call, await _NO_SIGNER.run(self._pipeline, call), self._pipeline.wording)
 
 
 class _SyncRunnable(BetaBuiltinFunctionTool):
@@ -139,7 +140,8 @@ class _SyncRunnable(BetaBuiltinFunctionTool):
         return self._definition
 
     def call(self, input: object) -> Any:  # noqa: A002
-        return _tell(_NO_SIGNER.run_sync(self._pipeline, self._make_call(input)), self._pipeline.wording)
+        call = self._make_call(input)
+        return _tell(call, _NO_SIGNER.run_sync(self._pipeline, call), self._pipeline.wording)
 
 
 def runnable(tools: ToolView, pipeline: Pipeline, **caller: Any) -> list[_Runnable]:
@@ -171,8 +173,8 @@ def _list_offered(tools: ToolView, caller: Mapping[str, Any]) -> Iterable[tuple[
     return [(definition, partial(make_call, own)) for definition, own in every]
 
 
-def _tell(outcome: Outcome, wording: Wording | None) -> Any:
-    block = anthropic.result(Call(""), outcome, wording=wording)
+def _tell(call: Call, outcome: Outcome, wording: Wording | None) -> Any:
+    block = anthropic.result(call, outcome, wording=wording)
     if block["is_error"]:
         raise ToolError(block["content"])
     return block["content"]

@@ -252,13 +252,13 @@ class _Exported(BaseTool):
         call, config = self._make_call(arguments)
         with below_openinference():
             outcome = self.signer.run_sync(self.pipeline, call, config)
-        return _tell(outcome, self.pipeline.wording)
+        return _tell(call, outcome, self.pipeline.wording)
 
     async def _arun(self, /, **arguments: object) -> Any:
         call, config = self._make_call(arguments)
         with below_openinference():
             outcome = await self.signer.run(self.pipeline, call, config)
-        return _tell(outcome, self.pipeline.wording)
+        return _tell(call, outcome, self.pipeline.wording)
 
     def _make_call(self, arguments: object) -> tuple[Call, Any]:
         config: Any = ensure_config()
@@ -293,11 +293,11 @@ def export_tools(
     ]
 
 
-def _tell(outcome: Outcome, wording: Wording | None) -> Any:
+def _tell(call: Call, outcome: Outcome, wording: Wording | None) -> Any:
     if says_error(outcome):
-        raise ToolException(render(outcome, wording=wording))
+        raise ToolException(render(outcome, call=call, wording=wording))
     media = list_media(outcome)
-    return render(outcome, wording=wording) if media is None else [_to_block(part) for part in media]
+    return render(outcome, call=call, wording=wording) if media is None else [_to_block(part) for part in media]
 
 
 def _to_block(part: str | Image | File) -> dict[str, str]:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from inspect import isawaitable
 from threading import Lock
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import attrs
@@ -33,6 +34,7 @@ from ..errors import (
     Unavailable,
 )
 from ..event_loops import get_event_loop
+from ..foreign_values import FaultBarrier
 from ..forking import register_after_fork
 from ..guards import Guards, OneEffect
 from ..privacy import approved
@@ -234,8 +236,12 @@ async def _ask_known(call: ValidCall, known: Conversation) -> tuple[Lost | None,
     """The lost call that a call repeats and whose key it has to take; and the answer, if it must not run."""
     tool = call.tool
     while (lost := known.find(call, getattr(call, "params", None))) is not None and tool.effect == "mutating":
+        began = perf_counter_ns()
         found = await ask_verify(call, lost.call, lost.key)
         if found is None:
+            if call.report is not None:
+                took = (ended := perf_counter_ns()) - began
+                call.report.rows.append(("once", began, ended, OutcomeUnknown.kind, 0, _UNDECIDED, took))
             return lost, _unknown(tool)
         known.decide(lost)
         if type(found) is Success:
@@ -275,12 +281,11 @@ async def ask_verify(call: ValidCall, lost: ValidCall | None, key: str) -> Outco
     tool = call.tool
     if tool.verify is None:
         return None
-    try:
-        found: Any = tool.verify(lost or call, key)
+    found: Any = None
+    with FaultBarrier():  # a user's function; where it raises, nothing is known
+        found = tool.verify(lost or call, key)
         if isawaitable(found):
             found = await found
-    except Exception:  # noqa: BLE001  # a user's function; then nothing is known
-        return None
     if type(found) is Success:
         return cast("Outcome", found)
     if found is True or found == "yes":
@@ -352,4 +357,5 @@ def _tell_part(error: Any, tool: Tool[..., Any] | None) -> Outcome | None:
     return Failure(attrs.evolve(error, details=attrs.evolve(error.details, suggestion=advice)))
 
 
+_UNDECIDED = "an equal call of this conversation is undecided"
 _WITH_DETAILS = (ResourceNotFound, ExecutionFailed, Denied, NeedsSetup, InvalidParams)

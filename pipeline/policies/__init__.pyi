@@ -1,4 +1,3 @@
-from .plan import describe_plan as describe_plan
 from .rules import Action as Action
 from .rules import Decision as Decision
 from .rules import PolicyRule as PolicyRule

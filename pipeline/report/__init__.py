@@ -15,6 +15,7 @@ from .report_rows import (
     StageRow,
     error_of,
     find_decider,
+    find_decision,
     kind_of,
 )
 
@@ -38,6 +39,7 @@ __all__ = [
     "begin_report",
     "error_of",
     "find_decider",
+    "find_decision",
     "is_live_sink",
     "kind_of",
     "notify",

@@ -9,7 +9,17 @@ import attrs
 from returns.result import Failure, Success
 
 from ..errors import Repair, ToolError
-from .report_rows import NO_EXECUTOR, Attempt, AttemptRow, Progress, RetryDecision, StageRecord, StageRow, find_decider
+from .report_rows import (
+    NO_EXECUTOR,
+    Attempt,
+    AttemptRow,
+    Progress,
+    RetryDecision,
+    StageRecord,
+    StageRow,
+    find_decider,
+    find_decision,
+)
 
 if TYPE_CHECKING:
     from ..call import Call, Outcome
@@ -108,6 +118,19 @@ class CallReport:
         return find_decider(self.rows, None if error is None else error.kind)
 
     @property
+    def reason(self) -> str:
+        """Why a call failed, beside its kind: the reason in its error, a note of the deciding stage, or who refused.
+
+        "": nothing more is known, or the call did not fail.
+        """
+        error: Any = self.error
+        if error is None:
+            return ""
+        row = find_decision(self.rows, error.kind)
+        note = "" if row is None else row[5]
+        return str(getattr(error, "reason", "") or note or getattr(error, "by", ""))
+
+    @property
     def waited(self) -> float:
         """Seconds that the call waited between its attempts."""
         return sum(row[4] for row in self.attempt_rows)
@@ -148,8 +171,7 @@ class CallReport:
         shown = {field.name: repr(getattr(self, field.name)) for field in attrs.fields(type(self)) if field.repr}
         if redacted is not None and redacted.hook is not None and type(self.outcome) is Success:
             shown["outcome"] = "<Success>"  # its value is redacted only when it is rendered
-        if decided_by := self.decided_by:
-            shown["decided_by"] = repr(decided_by)
+        shown |= {name: repr(why) for name in ("decided_by", "reason") if (why := getattr(self, name))}
         text = f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
         return text if redacted is None else redacted.hide(text)
 

@@ -48,7 +48,7 @@ class Dumped(str):
 def snapshot(report: CallReport) -> tuple[object, object, int]:
     """The arguments and the value of a success as they are now, for the caller may change them later; and their size.
 
-    What cannot change stays as it is, and an object or a list of such values is copied: that takes a twentieth of the
+    Immutable values stay as they are, and an object or a list of such values is copied: that takes a twentieth of the
     time of writing it as JSON, and another thread can do that. Anything else is `Dumped`.
     """
     redacted = report.redacted
@@ -110,7 +110,7 @@ def write_form(report: CallReport, kept: tuple[object, object, int] | None = Non
         "seconds": report.seconds,
         "outcome": "cancelled" if report.outcome is None else "success" if error is None else "failure",
         "kind": kind_of(report.outcome),
-        "decided_by": _find_decider(report),
+        "decided_by": report.decided_by,
         "wording": "default" if wording is None else wording if isinstance(wording, str) else type(wording).__name__,
         "replayed": report.replayed,
         "stages": [_from_start(report, row) for row in report.rows],
@@ -126,7 +126,7 @@ def write_form(report: CallReport, kept: tuple[object, object, int] | None = Non
 
 
 def read_form(form: Mapping[str, Any], tool: Tool[..., Any] | None = None) -> CallReport:
-    """Return the report that was written. What it left out stays away: deps, secrets, causes but for their class.
+    """Return the report that was written. Parts that it left out stay away: deps, secrets, causes but for their class.
 
     Args:
         form: The result of `write_form`.
@@ -183,11 +183,6 @@ def _load(text: str | None) -> Any:
 def _read_step(report: CallReport, step: Progress) -> tuple[float | None, float | None, str]:
     done, total, message = step.read()
     return done, total, (message if report.redacted is None else report.redacted.show(message, "progress"))[:1_000]
-
-
-def _find_decider(report: CallReport) -> str:
-    """The stage that made the failure; "": there is none."""
-    return next((row[0] for row in reversed(report.rows) if row[3] is not None), "") if report.error else ""
 
 
 def _from_start(report: CallReport, row: Any) -> list[Any]:

@@ -37,7 +37,7 @@ class LiveReport(CallReport):
         has_body: Whether the body may have begun in that attempt: it reached the end, and no guard refused there.
         raised: The ``id`` of the exception that passes outwards now; 0 if none does.
         wait: Seconds before the next attempt.
-        reason: Reason of the last decision about a retry.
+        retry_reason: Reason of the last decision about a retry.
         begun: Attempts that have begun.
         notes: Notes of stages, by the ``id`` of the stage, or None.
         whole: The report that this one is a branch of, or None.
@@ -53,7 +53,7 @@ class LiveReport(CallReport):
     has_body: bool = attrs.field(default=False, repr=False)
     raised: int = attrs.field(default=0, repr=False)
     wait: float = attrs.field(default=0.0, repr=False)
-    reason: str = attrs.field(default="", repr=False)
+    retry_reason: str = attrs.field(default="", repr=False)
     begun: int = attrs.field(default=0, repr=False)
     notes: dict[int, str] | None = attrs.field(default=None, repr=False)
     whole: LiveReport | None = attrs.field(default=None, repr=False)
@@ -79,7 +79,7 @@ class LiveReport(CallReport):
             "landed": "no",
             "has_body": False,
             "wait": 0.0,
-            "reason": "",
+            "retry_reason": "",
             "notes": None,
         }
         return attrs.evolve(self, raised=0, whole=self.whole or self, **own)
@@ -117,7 +117,7 @@ class LiveReport(CallReport):
         """Add the decision for or against a retry."""
         self.decisions.append(RetryDecision(attempt, wait, reason))
         self.wait = wait or 0.0
-        self.reason = reason
+        self.retry_reason = reason
 
     def add_progress(self, step: Progress) -> None:
         """Add a step of progress. Beyond `MAX_STEPS`, the newest step replaces the last one."""

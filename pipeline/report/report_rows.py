@@ -137,13 +137,19 @@ def kind_of(verdict: object) -> str | None:
 
 
 def find_decider(rows: Sequence[StageRow], kind: str | None) -> str:
-    """The name of the stage that decided a failure of that kind; "" if none did.
+    """The name of the stage that decided a failure of that kind; "" if none did."""
+    row = find_decision(rows, kind)
+    return "" if row is None else row[0]
+
+
+def find_decision(rows: Sequence[StageRow], kind: str | None) -> StageRow | None:
+    """The row of the stage that decided a failure of that kind; None if none did.
 
     That is the outermost stage that made an error of this kind: Classify, and not Execute, whose crash it read. Of a
     kind that no stage made, as of an unknown outcome, it is the outermost stage that made an error. Rows stand in the
     order of their ends.
     """
     if kind is None:
-        return ""
-    own = next((row[0] for row in reversed(rows) if row[3] == kind), "")
-    return own or next((row[0] for row in reversed(rows) if row[3] not in (None, CANCELLED)), "")
+        return None
+    own = next((row for row in reversed(rows) if row[3] == kind), None)
+    return own or next((row for row in reversed(rows) if row[3] not in (None, CANCELLED)), None)

@@ -24,7 +24,7 @@ from ..stores import Change, Entry, Store, StoreError
 
 A = TypeVar("A")  # what a caller asks
 B = TypeVar("B")  # the answer
-Decide: TypeAlias = Callable[[bytes | None, Sequence[A]], tuple[bytes | None, float, list[B]]]
+Decide: TypeAlias = Callable[[bytes | None, Sequence[A]], tuple[bytes | None, float | None, list[B]]]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.05  # seconds after another process came first
 _MANY = 1024  # values whose last version is remembered
 _log = get_logger("stores")
@@ -49,8 +49,10 @@ class SharedValues(Generic[A, B]):
     Args:
         store: The store.
         decide: Called with the present value (None: there is none) and what the callers ask. It returns the new value
-            (None: it stays as it is), the seconds that it is to be kept, and one answer for each caller. It may be
-            called several times for one round.
+            (None: it stays as it is), the seconds that it is to be kept (None: for good), and one answer for each
+            caller. It may be called several times for one round.
+        beside: Returns further changes for the write of a round, from what the callers ask and their answers. Default
+            None: there are none.
         only_grows: Whether an older value can only say less than the present one: then a refusal by the value that
             this process wrote last is right, and needs no look at the store.
     """
@@ -58,6 +60,7 @@ class SharedValues(Generic[A, B]):
     store: Store
     decide: Decide[A, B]
     only_grows: bool = False
+    beside: Callable[[Sequence[A], Sequence[B]], Sequence[Change]] | None = None
     _waiting: dict[tuple[int, str], list[_Caller[A, B]]] = attrs.field(
         init=False, factory=dict[tuple[int, str], list["_Caller[A, B]"]]
     )  # by event loop and key, while a round is made
@@ -144,7 +147,8 @@ class SharedValues(Generic[A, B]):
             if value is None:
                 entry = None
                 continue
-            version = await self.store.write(Change(key, value, None if entry is None else entry.version, ttl))
+            change = Change(key, value, None if entry is None else entry.version, ttl)
+            version = await self.store.write(change, *(self.beside(asks, answers) if self.beside else ()))
             if version is not None:
                 self._remember(key, Entry(value, version))
                 return answers

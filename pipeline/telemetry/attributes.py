@@ -11,7 +11,7 @@ from opentelemetry.trace import Span
 from .. import semconv
 from ..errors import Repair
 from ..privacy.secret_places import show_path
-from ..report import NO_EXECUTOR, CallReport, LiveReport
+from ..report import NO_EXECUTOR, CallReport, LiveReport, find_decision, kind_of
 
 # The name and the attributes at the start of a call span. A sampler decides by both, so they are final. A plain tuple:
 # unpacking a NamedTuple takes three times as long.
@@ -83,8 +83,11 @@ def set_call_attributes(span: Span, report: LiveReport) -> None:
         span.set_attribute(semconv.ATTEMPTS, sum(executor != NO_EXECUTOR for _, executor, *_ in rows))
     if len(rows) > 1 and (waited := report.waited):
         span.set_attribute(semconv.RETRY_WAIT, waited)
-    if decided_by := report.decided_by:
-        span.set_attribute(semconv.DECIDED_BY, to_wire_text(decided_by))
+    decision = find_decision(report.rows, kind_of(report.outcome))
+    if decision is not None:
+        span.set_attribute(semconv.DECIDED_BY, to_wire_text(decision[0]))
+        if note := decision[5]:  # a reason of the error itself takes its place
+            span.set_attribute(semconv.REASON, to_wire_text(note))
     if call.id:
         span.set_attribute(semconv.CALL_ID, to_wire_text(call.id))
     requested: Any = call.name

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from .. import semconv
-from ..errors import InvalidParams, MalformedCall, TimedOut, Unavailable
+from ..errors import Denied, InvalidParams, MalformedCall, TimedOut, Unavailable
+from ..foreign_values import FaultBarrier
 from ..privacy import RemoteCause, get_logger
 from ..privacy.secret_places import show_path
 from ..tools.definition import Tool
@@ -17,7 +18,7 @@ from .attributes import to_wire_text
 
 Facts: TypeAlias = Mapping[str, str | list[str]]
 NO_FACTS: Facts = {}
-_logger = get_logger()
+_DESCRIBES = FaultBarrier(get_logger(), "A failure could not be described")
 _MAX_PROBLEMS = 20  # per call
 _MAX_STATUS = 1_000  # characters
 _MAX_RULE = 40  # characters
@@ -35,6 +36,12 @@ _REASONS = frozenset(
         "changed",
         "disconnected",
         "unlisted",
+        "store_away",
+        "approvals cannot be reached",
+        "the ledger cannot be reached",
+        "the ledger is not open in this process, or its lease ended",
+        "the lease of this process ended",
+        "this very call still runs; its result is not known yet",
     )
 )
 
@@ -50,32 +57,31 @@ def _name_rule(rule: str) -> str:
     return rule if len(rule) <= _MAX_RULE and rule.removeprefix("$").isidentifier() else _OF_A_CHECK
 
 
-def describe_failure(error: object, tool: Tool[..., Any] | None) -> Facts:
+def describe_failure(error: object, tool: Tool[..., Any] | None, decided_by: str = "") -> Facts:
     """Return the attributes that say why a call or an attempt failed, beside its ``error.type``.
 
     Args:
         error: A `ToolError`, or the exception that a stage raised. None: nothing is known.
         tool: The tool, or None if it was not found.
+        decided_by: The stage that decided, which is not named again. Default "": none.
 
     Returns:
         An empty mapping if there is nothing to add.
     """
     if error is None:
         return NO_FACTS
-    try:
-        return _describe(error, tool)
-    except Exception:  # a custom stage may make an error of any shape, and a schema may have any shape
-        _logger.exception("A failure could not be described")
-        return NO_FACTS
+    with _DESCRIBES:  # a custom stage may make an error of any shape, and a schema may have any shape
+        return _describe(error, tool, decided_by)
+    return NO_FACTS
 
 
-def _describe(error: object, tool: Tool[..., Any] | None) -> Facts:
+def _describe(error: object, tool: Tool[..., Any] | None, decided_by: str) -> Facts:
     facts: dict[str, str | list[str]] = {}
     if isinstance(error, InvalidParams):
         facts[semconv.PROBLEMS] = [
             to_wire_text(f"{path or 'arguments'}: {rule}") for path, rule in list_problems(error, tool)
         ]
-    if reason := _find_reason(error):
+    if reason := find_reason(error, tool, decided_by):
         facts[semconv.REASON] = reason
     cause: object = error if isinstance(error, BaseException) else getattr(error, "cause", None)
     kind = getattr(cause, "kind", None)  # the cause of an OutcomeUnknown is another error
@@ -88,7 +94,7 @@ def _describe(error: object, tool: Tool[..., Any] | None) -> Facts:
     return facts
 
 
-def _find_reason(error: object) -> str:
+def name_reason(error: object) -> str:
     """Low-cardinality reason from our fixed list; "" if unknown or author-supplied."""
     match error:
         case Unavailable(reason=reason) if reason in _REASONS:
@@ -99,6 +105,19 @@ def _find_reason(error: object) -> str:
             return "still_running"
         case _:
             return ""
+
+
+def find_reason(error: object, tool: Tool[..., Any] | None, decided_by: str = "") -> str:
+    """The reason of `name_reason`, or who refused; "" if the error has neither."""
+    return name_reason(error) or _find_refuser(error, tool, decided_by)
+
+
+def _find_refuser(error: object, tool: Tool[..., Any] | None, decided_by: str) -> str:
+    """Who refused, if it is a name as one writes it in code, and neither the tool nor the stage."""
+    by: Any = error.by if isinstance(error, Denied) else ""  # a custom stage may put anything there
+    if not (isinstance(by, str) and len(by) <= _MAX_RULE and by.isidentifier()):
+        return ""
+    return "" if by in (decided_by, None if tool is None else tool.name) else by
 
 
 def describe_status(verdict: str, facts: Facts) -> str:

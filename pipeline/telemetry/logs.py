@@ -15,6 +15,7 @@ from .. import semconv
 from ..errors import (
     ERROR_TYPES,
     Crashed,
+    Denied,
     ExecutionFailed,
     InvalidParams,
     MalformedCall,
@@ -28,7 +29,7 @@ from ..options import check_type, refuse
 from ..privacy import get_logger, make_mask, make_safe
 from ..report import CallReport, kind_of
 from .attributes import list_repairs
-from .failures import list_problems
+from .failures import find_reason, list_problems
 from .trace_context import read_agent
 
 if TYPE_CHECKING:
@@ -46,12 +47,18 @@ _RUN_IN_LOOP = (
     'A tool that is no coroutine function runs in a thread of its own. Declare it with run_in="loop", or open the '
     "connection in the tool."
 )
+_WORDS = ("message", "question", "reason")  # of an author, for the model
 _MAX_CRASHES = 1000  # pairs of tool and exception class to remember; classes may be created without end
 _reported_crashes: set[tuple[str, str]] = set()  # names of tool and exception class
 
 
 def log_failure(
-    call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask | None = None, decided_by: str = ""
+    call: Call,
+    tool: Tool[..., Any] | None,
+    error: ToolError,
+    mask: Mask | None = None,
+    decided_by: str = "",
+    note: str = "",
 ) -> None:
     """Log a failed call at the level of its kind of error, a crash with its stack.
 
@@ -67,6 +74,7 @@ def log_failure(
         error: The error of the call.
         mask: Removes the secrets of the call from a text. Default None: the call has none.
         decided_by: The name of the stage that decided. Default "": not known.
+        note: The note of that stage. Default "": none is known.
     """
     level = _find_level(error)
     if not logger.isEnabledFor(level):
@@ -87,7 +95,7 @@ def log_failure(
         _describe(error, tool, mask),
         _quote(call.id),
         exc_info=(type(stack), stack, stack.__traceback__) if stack is not None else None,
-        extra={semconv.ERROR_TYPE: error.kind, **_name_decider(decided_by), **_name_call(call, name)},
+        extra={semconv.ERROR_TYPE: error.kind, **_say_why(error, tool, decided_by, note), **_name_call(call, name)},
     )
 
 
@@ -95,8 +103,10 @@ def _is_bound_to_thread(crash: BaseException | None) -> bool:
     return type(crash).__module__ == "sqlite3" and "can only be used in that same thread" in safe_str(crash)
 
 
-def _name_decider(decided_by: str) -> dict[str, str]:
-    return {semconv.DECIDED_BY: decided_by} if decided_by else {}
+def _say_why(error: ToolError, tool: Tool[..., Any] | None, decided_by: str, note: str) -> dict[str, str]:
+    """The stage that decided and its reason, as the call's span has them."""
+    told = {semconv.DECIDED_BY: decided_by, semconv.REASON: find_reason(error, tool, decided_by) or note}
+    return {name: value for name, value in told.items() if value}
 
 
 def log_retry(call: ValidCall, error: ToolError, wait: float, reason: str) -> None:
@@ -242,7 +252,12 @@ def _describe(error: ToolError, tool: Tool[..., Any] | None, mask: Mask | None) 
         return "" if cause is None else f": {type(cause).__name__}"
     if isinstance(cause, BaseException):
         return f": {type(cause).__name__}: {_quote(cause, mask)}"
-    return f": {error.reason}" if error.kind == "unavailable" else ""
+    if isinstance(error, Denied):  # not its message, which may quote arguments
+        return f": by {_quote(error.by)}"
+    if error.kind == "unavailable":
+        return f": {error.reason}"
+    words = [getattr(error, name, "") for name in _WORDS]
+    return "".join(f": {_quote(said, mask)}" for said in words if said)
 
 
 def _quote(value: object, mask: Mask | None = None) -> str:

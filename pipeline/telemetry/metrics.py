@@ -11,10 +11,11 @@ from opentelemetry.context import Context
 
 from .. import semconv
 from ..errors import Repair
-from ..event_loops import is_interrupt
+from ..foreign_values import FaultBarrier
 from ..forking import register_after_fork
 from ..privacy import get_logger
 from ..report import AttemptRow, LiveReport, StageRow, find_decider
+from .failures import name_reason
 from .queues import measure_queues
 from .spans import collect_verdicts
 from .trace_context import label_agent
@@ -79,13 +80,13 @@ def _make_instrument(meter: Meter, active: ActiveCalls) -> None:
     meter.create_observable_up_down_counter(semconv.ACTIVE_METRIC, [active.observe], "{call}", "Calls that run now")
 
 
-# An ended call: its tool, ns, verdict, repairs, stage rows, attempt rows and context. Not the report,
+# An ended call: its tool, ns, verdict, reason, repairs, stage rows, attempt rows and context. Not the report,
 # which would keep arguments and results for as long as the measurement waits.
 Measurement: TypeAlias = tuple[
-    str, int, str | None, Sequence[Repair], Sequence[StageRow], Sequence[AttemptRow], Context | None
+    str, int, str | None, str, Sequence[Repair], Sequence[StageRow], Sequence[AttemptRow], Context | None
 ]
 
-_logger = get_logger()
+_MEASURES = FaultBarrier(get_logger(), "A listener failed: a call could not be measured", BaseException)
 
 
 class Instruments:
@@ -125,11 +126,11 @@ class Instruments:
 
     def record(self, measurement: Measurement) -> None:
         """Record an ended call, in its own context, so that an exemplar leads to its trace."""
-        tool, ns, verdict, repairs, rows, attempts, context = measurement
+        tool, ns, verdict, reason, repairs, rows, attempts, context = measurement
         agent = label_agent(context)
         labels = {semconv.TOOL_NAME: tool, semconv.TOOL_TYPE: semconv.FUNCTION, **agent}
-        decided_by = find_decider(rows, verdict)
-        why = {semconv.DECIDED_BY: decided_by} if decided_by else {}
+        told = {semconv.DECIDED_BY: find_decider(rows, verdict), semconv.REASON: reason}
+        why = {name: value for name, value in told.items() if value}
         self._duration.record(ns / 1e9, labels if verdict is None else _with_error(labels | why, verdict), context)
         if len(attempts) > 1:
             self._waits.record(sum(wait for _, _, _, _, wait, _, _ in attempts), labels, context)
@@ -153,6 +154,7 @@ def measure(report: LiveReport, verdict: str | None, context: Context | None) ->
         semconv.OTHER if tool is None else tool.name,
         report.ended - report.started,
         verdict,
+        "" if verdict is None else name_reason(report.error),
         report.repairs,
         report.rows,
         report.attempt_rows,
@@ -162,12 +164,8 @@ def measure(report: LiveReport, verdict: str | None, context: Context | None) ->
 
 def record_safely(instruments: Instruments, measurement: Measurement) -> None:
     """Record an ended call. A meter provider is foreign code: log an exception that it raises."""
-    try:
+    with _MEASURES:
         instruments.record(measurement)
-    except BaseException as exc:  # of any class: it must not end the deferring thread
-        if is_interrupt(exc):
-            raise
-        _logger.exception("A listener failed: a call could not be measured")
 
 
 def _with_error(labels: dict[str, str], verdict: str | None) -> dict[str, str]:

@@ -1,9 +1,12 @@
-"""Opens the containers of `returns` that a tool gives back, one in another: a Failure in them is a failure."""
+"""Opens the containers of `returns` that a tool gives back, one in another: a Failure in them is a failure.
+
+So is a coroutine opened, which an async body may return by mistake in place of its value.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
-from types import NoneType
+from types import CoroutineType, NoneType
 from typing import Any, Final, NamedTuple, cast
 
 from returns.primitives.container import BaseContainer
@@ -16,9 +19,9 @@ _FAILURE: Any = Failure
 
 
 def is_container(value: object) -> bool:
-    """Whether it is a container of `returns`. No module of `returns` is imported for that."""
+    """Whether it is a container of `returns`, or a coroutine. No module of `returns` is imported for that."""
     kind = type(value)
-    return kind not in PLAIN_TYPES and BaseContainer in kind.__mro__
+    return kind not in PLAIN_TYPES and (BaseContainer in kind.__mro__ or kind is CoroutineType)
 
 
 async def open_containers(value: object) -> Any:
@@ -29,7 +32,7 @@ async def open_containers(value: object) -> Any:
 
     Returns:
         Success with a value that is none of them; Failure with what the failed one held; or Nothing, as it is, for an
-        empty Maybe. A RequiresContext, which nobody has called, is a Failure with a TypeError.
+        empty Maybe. A RequiresContext, that was not called, is a Failure with a TypeError.
 
     Raises:
         BaseException: A Future raised it.
@@ -64,7 +67,9 @@ def _open(value: Any) -> Generator[Awaitable[Any], Any, Any]:
     wrap: Any = _SUCCESS
     while is_container(value):
         kind = cast("Any", type(value))
-        if kind is _SUCCESS:
+        if kind is CoroutineType:
+            value = yield value
+        elif kind is _SUCCESS:
             value = value.unwrap()
         elif kind is _FAILURE:
             wrap, value = _FAILURE, value.failure()

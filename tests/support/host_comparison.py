@@ -9,6 +9,12 @@ from typing import Any
 import attrs
 
 from host_signatures import Ran, make_calls, make_signature
+from toolcall_pipeline import Wording
+from toolcall_pipeline.messages import Profile
+
+# A profile of a user's own, and what it tells a model of a call without `a`, and of a name that is a little wrong.
+MINE = Wording(Profile("mine", {"validation": "MINE {tool}", "unknown_tool": "MINE, try {suggestions}"}, hints=False))
+TOLD_OF_ADD, TOLD_OF_AD = "MINE add", "MINE, try add"
 
 # Runs one call of a tool in the framework: its arguments, and whether with the pipeline.
 RunCall = Callable[[dict[str, Any], bool], Awaitable[object]]
