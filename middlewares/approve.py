@@ -13,7 +13,7 @@ import attrs
 from returns.result import Failure, Success
 
 from .. import timing
-from ..approvals import RESUMED, Approval, Requests, name_request
+from ..approvals import RESUMED, Approval, Approvals, Requests, name_request
 from ..approvals.approval_requests import Row, read_approval
 from ..audit import note_decision
 from ..call import Call, Outcome, ValidCall
@@ -119,6 +119,11 @@ class Approve:
     def resources(self) -> tuple[Store, ...]:
         """The store, which is opened before this stage."""
         return (self.store,)
+
+    @property
+    def approvals(self) -> Approvals:
+        """The calls that wait, to decide on them."""
+        return Approvals(self.store)
 
     async def __aenter__(self) -> Self:
         return self
