@@ -45,6 +45,9 @@ TYPES = $(BIN)/python tests/support/snippets.py build/readme $(shell git ls-file
 	$(BIN)/mypy toolcall_pipeline tests benchmarks build/readme & mypy=$$!; $(BIN)/pyright; pyright=$$?; \
 	wait $$mypy && [ $$pyright = 0 ] && cd build/tutorial && ../../$(BIN)/mypy --strict .
 
+# CI and some machines have it set; each child process of a test would compile the package anew, for 0.3 s.
+unexport PYTHONDONTWRITEBYTECODE
+
 # $(call timed,name,commands): run them, and print how long they took, also where they fail.
 define timed
 @start=$$(date +%s); ( $(2) ); code=$$?; echo "$(1): $$(($$(date +%s) - start)) s"; exit $$code
@@ -217,6 +220,11 @@ clean:
 .venv-site/done: .venv-site/bin/python $(WHEN_STALE)
 	$(SITE)/pip install --quiet --disable-pip-version-check --editable '.[cli,otel,mcp]' 'sphinx>=8.2,<10' 'furo>=2025.9' \
 		'myst-parser>=4' 'sphinx-external-toc>=1.0' 'sphinx-copybutton>=0.5' 'sphinx-llms-txt>=0.7'
+	touch $@
+
+.venv-stores/done: .venv-stores/bin/python $(WHEN_STALE)
+	$(STORES)/pip install --quiet --disable-pip-version-check --editable '.[cli,otel,redis,postgres]' 'mypy>=1.19' \
+		'pytest>=9.0' 'trio>=0.30'
 	touch $@
 
 # None of them is a dependency: the adapters read dicts and objects alike, and this is where the shapes are checked.

@@ -20,6 +20,7 @@ from ..call import Call, Outcome, ValidCall
 from ..call_state import TURN
 from ..compose import Handler, Placement
 from ..errors import AwaitingApproval, Denied, NotExecuted, Repair, ResourceNotFound, Unavailable
+from ..foreign_values import FaultBarrier
 from ..identity import DELIVERY
 from ..options import is_function, is_number, is_type, read_names, refuse
 from ..policies import RuleSet
@@ -258,7 +259,11 @@ class Approve:
             "schema": dict(call.tool.parameters.schema),
             "principal": call.principal,
             "conversation": call.conversation,
-            "reason": reason if reason != "True" else "",
+            "reason": ""
+            if reason == "True"
+            else reason
+            if secrets is None
+            else secrets.collect(plain).make_mask()(reason),
             "policy": self.version,
             "at": now,
             "expires_at": now + self.expires,
@@ -268,12 +273,10 @@ class Approve:
     async def _tell(self, row: Row) -> None:
         if self.notify is None:
             return
-        try:
+        with FaultBarrier(_logger, "notify of Approve failed"):  # the call waits all the same
             told = self.notify(read_approval(row))
             if isawaitable(told):
                 await told
-        except Exception:  # a user's function: the call waits all the same
-            _logger.exception("notify of Approve failed")
 
     async def _run_approved(self, call: ValidCall, call_next: Handler[ValidCall], name: str, row: Row) -> Outcome:
         """Run what was approved, as one delivery of the ledger, and say who has its answer."""

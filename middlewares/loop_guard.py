@@ -12,7 +12,7 @@ from .. import timing
 from ..call import Outcome, ValidCall
 from ..compose import Handler, Placement
 from ..errors import Denied, ExecutionFailed, ResourceNotFound, ToolError
-from ..foreign_values import or_default
+from ..foreign_values import FaultBarrier, or_default
 from ..messages import render
 from ..options import check_count, is_count, is_function, is_number, read_names
 from ..privacy import approved, get_logger
@@ -165,10 +165,8 @@ class LoopGuard:
         if call.report is not None:
             call.report.note(self, repetition)
         if self.on_warning is not None:
-            try:
+            with FaultBarrier(_logger, "on_warning failed"):  # a bug of the hook must not change the outcome
                 self.on_warning(call, times)
-            except Exception:  # a bug of the hook must not change the outcome
-                _logger.exception("on_warning failed")
         if type(outcome) is Failure:
             error: ToolError = outcome.failure()
             if isinstance(error, (ExecutionFailed, ResourceNotFound)) and not error.details.suggestion:

@@ -11,6 +11,7 @@ from returns.result import Failure
 from ..call import Outcome, ResolvedCall
 from ..compose import Handler, Placement
 from ..errors import ToolError
+from ..foreign_values import FaultBarrier
 from ..messages import render
 from ..options import is_function
 from ..privacy import get_logger
@@ -58,9 +59,7 @@ class Reword:
         return Failure(attrs.evolve(error, message=worded)) if worded else outcome
 
     def _word(self, error: ToolError, tool: str) -> str | None:
-        try:
+        with FaultBarrier(_logger, "Reword: the function failed"):  # the failure keeps its words
             worded = self.function(render(error).removeprefix(_PREFIX), tool)
-        except Exception:  # a user's function: the failure keeps its words
-            _logger.exception("Reword: the function failed")
-            return None
-        return worded if isinstance(worded, str) else None
+            return worded if isinstance(worded, str) else None
+        return None

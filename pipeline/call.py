@@ -13,6 +13,7 @@ from typing_extensions import TypeIs, TypeVar
 
 from .call_state import REQUIRED, WIRE, State, StateKey, add_state, read_state
 from .errors import Repair, ToolError
+from .foreign_values import FaultBarrier
 
 if TYPE_CHECKING:  # the type checkers see frozen classes; at run time attrs.frozen costs 230 ns a phase more
     from attrs import frozen as phase
@@ -52,11 +53,10 @@ def _describe(value: Any) -> str:
     """Describe arguments for a ``repr``: how many there are. Which of them are secret is not known here."""
     if value is None:
         return "None"
-    try:
+    with FaultBarrier():  # a foreign value may have no length
         unit = " characters" if isinstance(value, (str, bytes, bytearray)) else ""
         return f"<{type(value).__name__} of {len(value)}{unit}>"
-    except Exception:  # noqa: BLE001  # a foreign value may have no length, or raise anything
-        return f"<{type(value).__name__}>"
+    return f"<{type(value).__name__}>"
 
 
 def make_uuid() -> str:

@@ -1,9 +1,15 @@
-"""Read a foreign value: one that a tool, a client, a schema or an application made, and that may raise anything."""
+"""Run foreign code, and read foreign values: a tool, a client, a schema or an application made them.
+
+Such code may raise anything. `or_default` and `FaultBarrier` are the two ways to go on after it.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from logging import Logger
+from threading import current_thread, main_thread
+from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
@@ -32,6 +38,42 @@ def or_default(default: _D) -> Callable[[Callable[_P, _T]], Callable[_P, _T | _D
         return wrapped
 
     return decorate
+
+
+class FaultBarrier:
+    """A block of foreign code, as ``with FaultBarrier(logger, text):``; an exception ends the block and is logged.
+
+    It holds no state, so that one can stand for all runs of a block.
+
+    Args:
+        logger: Gets the exception. Default None: it is not logged.
+        text: The text of the log record. Default "".
+        stops: The exceptions that go no further. Default Exception. BaseException is for a block that awaits nothing:
+            no task is cancelled there, so all but a person's interrupt is a bug of the foreign code.
+    """
+
+    __slots__ = ("_logger", "_stops", "_text")
+
+    def __init__(self, logger: Logger | None = None, text: str = "", stops: type[BaseException] = Exception) -> None:
+        self._logger, self._text, self._stops = logger, text, stops
+
+    def __enter__(self) -> None:
+        """Nothing has to be prepared."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        """Return True if the exception goes no further."""
+        if exc is None or not isinstance(exc, self._stops) or is_interrupt(exc):
+            return False
+        if self._logger is not None:
+            self._logger.error(self._text, exc_info=exc, stacklevel=2)
+        return True
+
+
+def is_interrupt(exc: BaseException) -> bool:
+    """Whether a person may have interrupted the process, which shows in its main thread only."""
+    return isinstance(exc, KeyboardInterrupt) and current_thread() is main_thread()
 
 
 @or_default(None)

@@ -27,6 +27,7 @@ from toolcall_pipeline import (
     ToolFailed,
     ToolRegistry,
     Unavailable,
+    ValidCall,
     gather,
 )
 from toolcall_pipeline.ledger import Owner, lives, read_outcome, write_outcome
@@ -287,10 +288,11 @@ async def test_errors_have_a_form_of_their_own() -> None:
     from error_cases import EACH_KIND
 
     tool = Shop().tools.tools["charge"]
+    call = ValidCall("charge", tool=tool, params={})
     for error in EACH_KIND:
-        read = read_outcome(write_outcome(Failure(error), tool), tool)
+        read = read_outcome(write_outcome(Failure(error), call), tool)
         assert read == Failure(error)
-    lost = write_outcome(Failure(OutcomeUnknown()), tool)
+    lost = write_outcome(Failure(OutcomeUnknown()), call)
     assert read_outcome({"e": {"c": "Gone", "f": {}}}, tool) != read_outcome(lost, tool)
     assert type(read_outcome({"e": {"c": "Gone", "f": {}}}, tool).failure()) is OutcomeUnknown
 

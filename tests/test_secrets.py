@@ -8,6 +8,7 @@ import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, Union, cast
 from urllib.parse import quote, quote_plus
 
@@ -27,6 +28,7 @@ from error_cases import PROFILES, VERBOSITIES
 from support import Exported, a_tool, nothing
 from test_known_texts import WRITERS
 from toolcall_pipeline import (
+    Approvals,
     Call,
     CallReport,
     Denied,
@@ -53,10 +55,11 @@ from toolcall_pipeline.cli.run.result_rows import build_row, encode_row
 from toolcall_pipeline.dialogue import run_turn
 from toolcall_pipeline.errors import ExecutionFailed
 from toolcall_pipeline.executors.remote_errors import decode_error, encode_error
-from toolcall_pipeline.middlewares import LoopGuard, Retry, Trace, Validate, standard
+from toolcall_pipeline.middlewares import Approve, LoopGuard, Retry, Trace, Validate, standard
 from toolcall_pipeline.privacy.masking import TextCollector
 from toolcall_pipeline.privacy.redaction import Redaction
 from toolcall_pipeline.report import Progress
+from toolcall_pipeline.stores import Memory, SQLite
 from toolcall_pipeline.telemetry import Events, events_of
 
 CANARY = "canary-pa55-w\u00f6rd\"'\n7f3a"  # with what is escaped in JSON, in Python and in a URL
@@ -782,3 +785,68 @@ async def test_no_record_shows_a_secret_however_it_is_written(
     shown = [*show(report), *recorded.shown(), *records.lines]
     held = {written, repr(written)[1:-1], json.dumps(written)[1:-1], secret, "anary-pa55"}
     assert [text for text in shown if any(each in text for each in held)] == []
+
+
+REPEATED: dict[str, Any] = {
+    "another parameter": {"value": CANARY, "plain": f"https://ada:{quote(CANARY)}@host/"},
+    "an undeclared name": {"value": CANARY, CANARY: 1},
+    "a list under an undeclared name": {"value": CANARY, "plain": [{"a": [CANARY]}]},
+    "in text": json.dumps({"value": CANARY, "plain": CANARY}),
+    "in text, with a name": json.dumps({"value": CANARY, CANARY: CANARY}),
+    "a secret of a wrong type": {"value": {"a": CANARY}, "plain": CANARY},
+}
+
+
+@pytest.mark.parametrize("arguments", REPEATED.values(), ids=REPEATED)
+async def test_a_secret_that_is_sent_again_elsewhere(arguments: Any, records: Records) -> None:
+    """A model may send the password also in a URL or as a name, where nothing declares it: it is masked there, too."""
+    recorded = Recorded(make_function_tool(Annotated[str, Secret], fail))
+    call = Call("probe", arguments, "c1")
+    report = await recorded.pipeline.report(call)
+    assert leaks(show(report)) == []
+    assert leaks(iter(records.lines)) == []
+    assert leaks(recorded.shown()) == []
+    assert "plain" not in arguments or "plain" in repr(report.call.arguments)
+
+
+@pytest.mark.parametrize("act", ACTS)
+async def test_no_store_or_file_keeps_a_secret(act: Callable[[Any], object], tmp_path: Path) -> None:
+    """The ledger keeps the answer of a call, an approval its reason, and a journal the call: all without the secret."""
+    tools = ToolRegistry()
+    tools.register(attrs.evolve(make_function_tool(Annotated[str, Secret], act), effect="mutating"))
+    store = SQLite(tmp_path / "store.db")
+    pipeline = standard(tools, store=store, journal=tmp_path / "calls.db")
+    asked = Approve(store, needs=lambda call: call.params["plain"] == "ask" and f"to use {call.params['value']}")
+    async with pipeline.before("ledger", asked) as opened:
+        for plain in ("x", "ask"):
+            await opened.call("probe", {"value": CANARY, "plain": plain}, id=f"c{plain}", conversation="talk")
+        again = await opened.call("probe", {"value": CANARY, "plain": "x"}, id="cx", conversation="talk")
+        (request,) = await Approvals(store).pending()
+    assert leaks(iter([repr(request)])) == []
+    assert request.reason == "to use [redacted]"
+    kept = [each.read_bytes().decode("latin-1") for each in tmp_path.iterdir()]  # noqa: ASYNC240  # nothing else runs
+    assert len(kept) >= 2
+    assert leaks(iter(kept)) == []
+    if act is echo:
+        assert "[redacted]" in str(again.unwrap())
+
+
+async def test_a_typed_answer_with_a_secret_is_kept_without_it() -> None:
+    """A mask may not fit its type, so it comes back as plain values; another one comes back as its type."""
+    tools = ToolRegistry()
+
+    @tools.tool
+    async def probe(value: Annotated[str, Secret], plain: str = "x") -> Card:
+        return Card(1, value if plain == "x" else plain)
+
+    async with standard(tools, store=Memory()) as pipeline:
+        found = [
+            await pipeline.call("probe", {"value": CANARY, "plain": plain}, id=plain, conversation="talk")
+            for plain in ("x", "x", "y", "y")
+        ]
+    assert [each.unwrap() for each in found] == [
+        Card(1, CANARY),
+        {"number": 1, "name": "[redacted]"},
+        Card(1, "y"),
+        Card(1, "y"),
+    ]

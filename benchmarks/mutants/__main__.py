@@ -20,7 +20,7 @@ import pytest
 from benchmarks.mutants.equivalents import EQUIVALENT
 from benchmarks.mutants.operators import Mutant, mutants_of
 from benchmarks.mutants.patching import Living
-from benchmarks.mutants.rooms import ROOMS
+from benchmarks.mutants.rooms import ROOMS, WITH_FRAMEWORKS
 from benchmarks.mutants.session import MutantSession, Result
 
 SCORE = 92  # percent of the mutants that can be noticed
@@ -35,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, default=4, metavar="N", help="mutants of each file; default: 4")
     parser.add_argument("--seed", default="1", help="another seed, another sample; default: 1")
     parser.add_argument("--tests", metavar="PATTERNS", help="only these test files, such as test_retry.py,test_c*.py")
+    parser.add_argument("--long", action="store_true", help="with the long tests, and all examples of the properties")
     parser.add_argument(
         "--again", type=Path, metavar="FILE", help="only what was not noticed in the run of this --json"
     )
@@ -43,14 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what became of each mutant")
     options = parser.parse_args(arguments)
     wanted = options.only.split(",") if options.only else None
+    rooms = {**ROOMS, **{name: room for name, room in WITH_FRAMEWORKS.items() if name in (wanted or ())}}
     files = {
         name: [
             each for each in room.files(_ROOT) if not wanted or name in wanted or any(part in each for part in wanted)
         ]
-        for name, room in ROOMS.items()
+        for name, room in rooms.items()
     }
     files = {name: each for name, each in files.items() if each}
-    tests = {name: ROOMS[name].test_files(_ROOT) for name in files}
+    tests = {name: rooms[name].test_files(_ROOT) for name in files}
     if options.tests:
         chosen = attrs.evolve(ROOMS["batch"], tests=tuple(options.tests.split(","))).test_files(_ROOT)
         tests = dict.fromkeys(files, chosen)
@@ -76,6 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     began = time.monotonic()
     given = ["-qq", "--capture=sys", "-p", "no:cacheprovider", "--hypothesis-seed=0", f"--rootdir={_ROOT}"]
+    if not options.long:
+        given += ["-m", "not long", "--examples=10"]
     ended = pytest.main([*given, *sorted({each for names in tests.values() for each in names})], plugins=[session])
     if not session.results:
         print(f"nothing was measured: pytest ended with {ended}")

@@ -4,39 +4,40 @@ from __future__ import annotations
 
 # By file, function, operator, change and statement, so that a row holds when lines move.
 EQUIVALENT: dict[str, str] = {
-    "pipeline/guards/call_guards.py _SOME_CLOSED constant: 'unknown' -> 'XXunknown'": (
+    "toolcall_pipeline/guards/call_guards.py _SOME_CLOSED constant: 'unknown' -> 'XXunknown'": (
         "the mapping is only asked whether it is empty"
     ),
-    "pipeline/parameters/docstrings.py read_parameters constant: 'Text.\\n\\n' -> 'XXText.\\n\\n'"
+    "toolcall_pipeline/parameters/docstrings.py read_parameters constant: 'Text.\\n\\n' -> 'XXText.\\n\\n'"
     " in parts = griffe.Docstring(f'Text.\\n\\n{section}').parse(style, warnings=False)": (
         "any text will do, and it is not among the parameters that are read"
     ),
-    "pipeline/parameters/annotations.py _bound_flag constant: 'Input should be {expected}'"
+    "toolcall_pipeline/parameters/annotations.py _bound_flag constant: 'Input should be {expected}'"
     " -> 'XXInput should be {expected}'"
     " in raise PydanticCustomError('enum', 'Input should be {expected}', {'expected': expected})": (
         "the words of a problem are made of its kind and its facts"
     ),
-    "pipeline/parameters/given.py _is_unchanged constant: True -> False in return True": (
+    "toolcall_pipeline/parameters/given.py _is_unchanged constant: True -> False in return True": (
         "the two are one object, so either is the answer"
     ),
-    "pipeline/messages/shortening.py _fit_list removed: break -> continue": (
+    "toolcall_pipeline/messages/shortening.py _fit_list removed: break -> continue": (
         "no later item fits either, since the room that is left only falls"
     ),
-    "pipeline/parameters/reading.py _Writer._separate arithmetic: commas + 1 -> commas - 1"
+    "toolcall_pipeline/parameters/reading.py _Writer._separate arithmetic: commas + 1 -> commas - 1"
     " in self._levels[-1] = (opened, commas + 1)": "the commas of a bracket are only asked whether there are any",
-    "pipeline/parameters/expectations.py Expected.of removed: forms = tuple(forms) -> pass": (
+    "toolcall_pipeline/parameters/expectations.py Expected.of removed: forms = tuple(forms) -> pass": (
         "each caller gives a list of its own, and nobody changes it"
     ),
-    "pipeline/privacy/secret_places.py SecretSchema.facts removed: self._facts[id(forms)] = made -> pass": (
+    "toolcall_pipeline/privacy/secret_places.py SecretSchema.facts removed: self._facts[id(forms)] = made -> pass": (
         "what is kept is only found quicker"
     ),
-    "pipeline/parameters/repair.py _parse return: return too_large -> return None": (
+    "toolcall_pipeline/parameters/repair.py _parse return: return too_large -> return None": (
         "anything but params ends the repair, and the first refusal stands"
     ),
-    "pipeline/parameters/exact_numbers.py _tokens constant: 'rounded' -> 'XXrounded'": (
+    "toolcall_pipeline/parameters/exact_numbers.py _tokens constant: 'rounded' -> 'XXrounded'": (
         "the name of a context variable is for whoever debugs it"
     ),
-    "pipeline/parameters/pydantic_errors.py PydanticErrors._make_problem arithmetic: parts[-1] + 1 -> parts[-1] - 1"
+    "toolcall_pipeline/parameters/pydantic_errors.py PydanticErrors._make_problem arithmetic:"
+    " parts[-1] + 1 -> parts[-1] - 1"
     " in bound = schema_at(self.schema, parts[:-1]).get('minItems', parts[-1] + 1)": (
         "the schema of a tuple has always minItems"
     ),

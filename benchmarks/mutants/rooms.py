@@ -34,10 +34,10 @@ class Room:
 ROOMS = {
     "resolve": Room(
         (
-            "middlewares/resolve.py",
-            "pipeline/tools/matching.py",
-            "pipeline/tools/canonical.py",
-            "pipeline/tools/transport_noise.py",
+            "toolcall_pipeline/middlewares/resolve.py",
+            "toolcall_pipeline/tools/matching.py",
+            "toolcall_pipeline/tools/canonical.py",
+            "toolcall_pipeline/tools/transport_noise.py",
         ),
         (
             "test_resolve.py",
@@ -50,7 +50,11 @@ ROOMS = {
         ),
     ),
     "validate": Room(
-        ("middlewares/validate.py", "pipeline/parameters/*.py", "pipeline/privacy/*.py"),
+        (
+            "toolcall_pipeline/middlewares/validate.py",
+            "toolcall_pipeline/parameters/*.py",
+            "toolcall_pipeline/privacy/*.py",
+        ),
         (
             "test_validate.py",
             "test_param*.py",
@@ -78,10 +82,10 @@ ROOMS = {
     ),
     "classify": Room(
         (
-            "middlewares/classify.py",
-            "pipeline/tools/classification.py",
-            "pipeline/tools/client_*.py",
-            "pipeline/tools/error_*.py",
+            "toolcall_pipeline/middlewares/classify.py",
+            "toolcall_pipeline/tools/classification.py",
+            "toolcall_pipeline/tools/client_*.py",
+            "toolcall_pipeline/tools/error_*.py",
         ),
         (
             "test_classif*.py",
@@ -93,7 +97,7 @@ ROOMS = {
         ),
     ),
     "messages": Room(
-        ("pipeline/messages/*.py", "pipeline/messages/profiles/*.py"),
+        ("toolcall_pipeline/messages/*.py", "toolcall_pipeline/messages/profiles/*.py"),
         (
             "test_messages_*.py",
             "test_author_words.py",
@@ -108,11 +112,11 @@ ROOMS = {
         ),
     ),
     "retries": Room(
-        ("pipeline/retries.py", "middlewares/retry.py"),
+        ("toolcall_pipeline/retries.py", "toolcall_pipeline/middlewares/retry.py"),
         ("test_retry.py", "test_planner.py", "test_budget.py", "test_effects.py"),
     ),
-    "chain": Room(
-        ("pipeline/compose/*_chain.py",),
+    "compose": Room(
+        ("toolcall_pipeline/compose/*.py",),
         (
             "test_compose.py",
             "test_own_time.py",
@@ -123,10 +127,23 @@ ROOMS = {
             "test_retry.py",
             "test_cache.py",
             "test_stacks.py",
+            "test_check_stage.py",
+            "test_describe.py",
+            "test_faults.py",
+            "test_log.py",
+            "test_options.py",
+            "test_phases.py",
+            "test_resources.py",
+            "test_stray_cancellation.py",
+            "test_timeout.py",
+            "test_call_state.py",
+            "test_callers.py",
+            "test_decided_by.py",
+            "test_wording.py",
         ),
     ),
     "guards": Room(
-        ("pipeline/guards/*.py", "pipeline/compose/deadline.py"),
+        ("toolcall_pipeline/guards/*.py",),
         (
             "test_guards.py",
             "test_effects.py",
@@ -141,7 +158,94 @@ ROOMS = {
         ),
     ),
     "batch": Room(
-        ("pipeline/batch/*.py",),
+        ("toolcall_pipeline/batch/*.py",),
         ("test_batch.py", "test_portal.py", "test_builtin.py", "test_effects.py"),
     ),
+    "telemetry": Room(
+        ("toolcall_pipeline/telemetry/*.py",),
+        (
+            "test_trace*.py",
+            "test_assert_trace.py",
+            "test_log.py",
+            "test_log_export.py",
+            "test_metrics.py",
+            "test_live_events.py",
+            "test_events.py",
+            "test_configure.py",
+            "test_deferred.py",
+            "test_flush_deferred.py",
+            "test_own_attributes.py",
+            "test_agents.py",
+            "test_decided_by.py",
+            "test_leaks.py",
+            "test_secrets.py",
+        ),
+    ),
+    "mcp": Room(
+        ("toolcall_pipeline/mcp/*.py",),
+        ("test_mcp_*.py", "test_add_server.py", "test_cli_serve.py"),
+    ),
+    "adapters": Room(
+        ("toolcall_pipeline/adapters/*.py",),
+        (
+            "test_adapters_*.py",
+            "test_wires.py",
+            "test_sending_back.py",
+            "test_text_calls.py",
+            "test_strict_schemas.py",
+            "test_definable.py",
+            "test_reply_kinds.py",
+            "test_agent_loops.py",
+            "test_totality.py",
+        ),
+    ),
+    "dialogue": Room(
+        ("toolcall_pipeline/dialogue/*.py",),
+        ("test_dialogue*.py", "test_messages_changes.py", "test_agent_loops.py"),
+    ),
+    "stage_state": Room(
+        ("toolcall_pipeline/stage_state/*.py",),
+        (
+            "test_loop_guard.py",
+            "test_circuit_breaker.py",
+            "test_concurrency.py",
+            "test_cache.py",
+            "test_rate_limit.py",
+            "test_quota.py",
+            "test_shared_limits.py",
+            "test_plain_data.py",
+            "test_repeated_parts.py",
+        ),
+    ),
+    "hosts": Room(
+        (
+            "toolcall_pipeline/hosts/host.py",
+            "toolcall_pipeline/hosts/framework*.py",
+            "toolcall_pipeline/hosts/exporting.py",
+        ),
+        ("test_hosts.py", "test_exported_tools.py", "test_adapters_names.py"),
+    ),
+    "identity": Room(
+        ("toolcall_pipeline/identity/*.py",),
+        ("test_intents.py", "test_ledger.py", "test_batch.py", "test_dialogue_repeats.py", "test_loop_guard.py"),
+    ),
+    "ledger": Room(
+        ("toolcall_pipeline/ledger/*.py", "toolcall_pipeline/middlewares/ledger.py"),
+        ("test_ledger*.py", "test_intents.py", "test_cli_ledger.py", "test_stores*.py"),
+    ),
+    "policies": Room(
+        ("toolcall_pipeline/policies/*.py", "toolcall_pipeline/middlewares/policy.py"),
+        ("test_policy.py", "test_mcp_policy.py"),
+    ),
+    "approvals": Room(
+        ("toolcall_pipeline/approvals/*.py", "toolcall_pipeline/middlewares/approve.py"),
+        ("test_approve.py", "test_cli_approvals.py", "test_policy.py"),
+    ),
+}
+
+# Each in the environment of its framework, as in `make test-hosts`:
+# .venv-hosts/langchain/bin/python -m benchmarks.mutants --only langchain
+WITH_FRAMEWORKS = {
+    name: Room((f"toolcall_pipeline/hosts/{name.split('_')[0]}*.py",), (f"hosts_in_{name}.py",))
+    for name in ("adk", "agent_framework", "anthropic_runner", "fastmcp", "langchain", "openai_agents", "pydantic_ai")
 }

@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, TypeAlias
@@ -73,6 +74,8 @@ class MutantSession:
 
     def pytest_configure(self) -> None:
         """No shrinking: that a test fails is enough. Nothing is read from earlier runs."""
+        if find_spec("hypothesis") is None:  # in the environment of a framework
+            return
         from hypothesis import HealthCheck, Phase, settings  # pytest rewrites it, and has to be the first to import it
 
         settings.register_profile(
@@ -275,7 +278,7 @@ def _run(
 
 def _measure_share(tests: Sequence[pytest.Item], root: Path, output: Path) -> int:
     """Run tests, and write down which functions of the source each of them calls."""
-    inside = (str(root / "pipeline"), str(root / "middlewares"))
+    inside = str(root / "toolcall_pipeline")
     calls: dict[int, Any] = {}  # by id, because equal codes are compared in full
 
     def follow(frame: FrameType, event: str, _argument: object) -> None:

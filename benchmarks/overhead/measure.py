@@ -51,6 +51,8 @@ class Value:
 
 async def measure(group: Group, scenarios: Mapping[str, Measurable], core: Core, effort: Effort) -> dict[str, Value]:
     """Measure the group's rows one after the other; return their values by the rows' names."""
+    gc.collect()
+    gc.freeze()  # else each slice of the warm-up walks the ten thousand tools of a registry
     for scenario in scenarios.values():
         await scenario.prepare(effort.slice)
     gc.collect()

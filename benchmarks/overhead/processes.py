@@ -6,7 +6,6 @@ long it runs, cannot average that out.
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import subprocess
@@ -85,8 +84,6 @@ def main(order: str) -> None:
     for name in given["groups"]:
         group = BY_NAME[name]
         with group.scenarios() as scenarios:
-            gc.collect()
-            gc.freeze()  # each slice collects first, which must not walk the ten thousand tools of a registry
             values |= anyio.run(measure, group, scenarios, core, effort)
     found = {"fast": core.fast, "values": {what: attrs.asdict(value) for what, value in values.items()}}
     print(json.dumps(found))

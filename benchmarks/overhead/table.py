@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.overhead.concurrent_calls import AT_ONCE, MEMORY
 from benchmarks.overhead.failing import AMONG_MANY, FAILING
-from benchmarks.overhead.importing import IMPORTING, LOADING
+from benchmarks.overhead.importing import IMPORTING, LOADING, STARTING
 from benchmarks.overhead.inline_parts import INLINE
 from benchmarks.overhead.kinds_of_tools import KINDS
 from benchmarks.overhead.nobody_recording import ABLATION, IDLE, SPINE
@@ -22,6 +22,7 @@ GROUPS: tuple[Group, ...] = (
     AT_ONCE,
     IMPORTING,
     LOADING,
+    STARTING,
     MEMORY,
 )
 ABLATIONS = (ABLATION, INLINE)

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from benchmarks.peers.exporting import Recorder
 from benchmarks.peers.functions import Ran, by_hand
 from benchmarks.peers.judging import judge
-from benchmarks.peers.scenarios import SCENARIOS, Scenario, Sent
+from benchmarks.peers.scenarios import BY_KEY, SCENARIOS, Scenario, Sent
 from benchmarks.peers.timing import Effort, compare
 
 Send = Callable[[], Awaitable[Sequence[str]]]
@@ -54,10 +54,9 @@ async def measure_all(subject: Subject, effort: Effort) -> AsyncIterator[tuple[s
         if traced:
             recorder.install()
         for variant in subject.VARIANTS:
-            if not traced and variant in getattr(subject, "TRACED_ONLY", ()):
-                continue
+            keys = getattr(subject, "ONLY", {}).get(variant, BY_KEY)
             for scenario in SCENARIOS:
-                if scenario.traced is traced:
+                if scenario.traced is traced and scenario.key in keys:
                     # anew for each: what a failure leaves behind, such as a count, is not part of the next one
                     async with subject.serve(variant, recorder if traced else None) as prepare:
                         yield variant, scenario.key, await _measure(scenario, prepare(scenario.calls), recorder, effort)

@@ -21,7 +21,7 @@ def _head(about: Mapping[str, object], absent: Mapping[str, str]) -> Iterator[st
     yield ""
     yield f"`{about['command']}`, {about['date']}, CPython {about['python']}, {about['cores']} cores, "
     yield f"load {about['load']}, {about['rounds']} processes for each."
-    yield "[How it is measured](../README.md#beside-the-frameworks)"
+    yield "[How it is measured](../PEERS.md#beside-the-frameworks)"
     for name, reason in absent.items():
         yield ""
         yield f"{PEERS[name].label} is not in the tables: {reason}"
@@ -65,7 +65,8 @@ def find_cheaper(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 def _not_first(rows: Sequence[Row]) -> Iterator[str]:
     yield from ("", "## Where something costs less than ours", "")
-    yield "Ours is the first row, whose tools declare their effects; what it costs to declare nothing is the second."
+    yield "Ours is the first row, whose tools declare their effects. Its other rows stand beside it in brackets:"
+    yield "`undeclared` declares nothing, `stages=False` and `plain` leave out what most of the others do not do."
     yield ""
     found = find_cheaper(rows)
     if not found:
@@ -73,7 +74,9 @@ def _not_first(rows: Sequence[Row]) -> Iterator[str]:
     ours = find_ours(rows)
     for key, cheaper in found.items():
         scenario = BY_KEY[key]
-        yield f"- **{scenario.label}** ({format_number(ours.cells[key].cost)} loops; why: {REASONS[key]}):"
+        others = [row for row in rows if row.name == OURS and row is not ours and key in row.cells]
+        mine = "".join(f"; {row.variant}: {format_number(row.cells[key].cost)}" for row in others)
+        yield f"- **{scenario.label}** ({format_number(ours.cells[key].cost)} loops{mine}; why: {REASONS[key]}):"
         for row in cheaper:
             faults = find_faults(scenario, row.cells[key])
             but = f", but {'; '.join(faults)}" if faults else ""

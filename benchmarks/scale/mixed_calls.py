@@ -23,7 +23,7 @@ async def add(a: int, b: int) -> int:
 
 @tools.tool(effect="mutating")
 async def send(to: str) -> str:
-    """Send a mail; nobody knows whether it went out."""
+    """Send a mail; it may not have gone out."""
     raise ConnectionResetError(to)
 
 

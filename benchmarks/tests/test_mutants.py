@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import sys
 import textwrap
@@ -15,7 +16,7 @@ from benchmarks.mutants.__main__ import sample_of
 from benchmarks.mutants.equivalents import EQUIVALENT
 from benchmarks.mutants.operators import Mutant, mutants_of
 from benchmarks.mutants.patching import Living
-from benchmarks.mutants.rooms import ROOMS
+from benchmarks.mutants.rooms import ROOMS, WITH_FRAMEWORKS
 
 ROOT = Path(__file__).parents[2]
 CHANGES: list[tuple[str, list[str]]] = [
@@ -79,6 +80,7 @@ def living(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Living:
     for name in ("mutated_here", "mutated_holder"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     importlib.import_module("mutated_holder")
+    gc.freeze()  # as `tests/conftest.py` does after the tests are collected
     return Living.among(tmp_path, ["mutated_here.py"])
 
 
@@ -122,11 +124,21 @@ def test_the_sample_is_the_same_again(living: Living) -> None:
     assert len(first) == 3
 
 
+@pytest.mark.parametrize("room", ROOMS)
+def test_each_file_of_a_room_can_be_mutated(room: str) -> None:
+    """A file is imported under the name that the tests use, so that its functions are found."""
+    files = ROOMS[room].files(ROOT)
+    living = Living.among(ROOT, files)
+    found = {Path(path) for path, _function, _line in living.functions}
+    without = {file for file in files if ROOT / file not in found}
+    assert not [file for file in without if any(isinstance(each, ast.FunctionDef) for each in living.tree(file).body)]
+
+
 def test_what_is_named_exists() -> None:
     """Each pattern of a room finds files, and what is called equivalent is still a change that can be made."""
-    for room in ROOMS.values():
+    for room in (*ROOMS.values(), *WITH_FRAMEWORKS.values()):
         assert all(list(ROOT.glob(each)) for each in room.sources)
         assert all([*(ROOT / "tests").glob(each), *(ROOT / "benchmarks/tests").glob(each)] for each in room.tests)
-    files = {file for room in ROOMS.values() for file in room.files(ROOT)}
+    files = {file for room in (*ROOMS.values(), *WITH_FRAMEWORKS.values()) for file in room.files(ROOT)}
     trees = {file: ast.parse((ROOT / file).read_text(encoding="utf-8")) for file in files}
     assert EQUIVALENT.keys() <= {each.key for file, tree in trees.items() for each in mutants_of(file, tree)}

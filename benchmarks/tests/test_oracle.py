@@ -83,7 +83,7 @@ ONE = {
 
 @pytest.mark.parametrize(("form", "sent", "expected", "interpretation"), ONE.values(), ids=ONE)
 def test_a_value_has_the_one_meaning_that_fits(form: Any, sent: Any, expected: Any, interpretation: str) -> None:
-    """All interpretations that fit the schema lead to one value, or nobody knows what was meant."""
+    """All interpretations that fit the schema lead to one value, or the meaning is unknown."""
     found = find_intended({"value": sent}, schema_of(("value",), value=form))
     if interpretation:
         assert found is not None

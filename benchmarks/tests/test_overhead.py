@@ -135,7 +135,7 @@ def test_a_figure_is_computed_from_the_costs_of_one_round(row: Row, expected: fl
 
 @attrs.define
 class Drifting:
-    """A scenario whose every slice costs one more than the slice before it, whoever's that was."""
+    """A scenario whose every slice costs one more than the slice before it, whichever that was."""
 
     clock: list[int]
     order: list[str]

@@ -38,7 +38,7 @@ def found(cost: float, **changes: Any) -> dict[str, Any]:
 def test_ours_passes_every_scenario(tmp_path: Path) -> None:
     """The run survives, the result comes where it can, nothing leaks, and nothing takes effect twice."""
     assert main(["--only", OURS, "--quick", "--results", str(tmp_path)]) == 0
-    [ours, undeclared, calls_only] = json.loads((tmp_path / "peers.json").read_text())["rows"]
+    [ours, undeclared, calls_only, plain] = json.loads((tmp_path / "peers.json").read_text())["rows"]
     assert set(ours["scenarios"]) == set(BY_KEY)
     for key, cell in ours["scenarios"].items():
         assert find_faults(BY_KEY[key], Cell(**{name: cell[name] for name in attrs.fields_dict(Cell)})) == [], key
@@ -46,6 +46,7 @@ def test_ours_passes_every_scenario(tmp_path: Path) -> None:
     assert ours["scenarios"]["503_once"]["begun"] == 2
     assert undeclared["scenarios"]["503_once"]["begun"] == 1
     assert set(calls_only["scenarios"]) == {each.key for each in SCENARIOS if each.traced}
+    assert plain["scenarios"]["503_once"]["begun"] == 1
     assert ours["scenarios"]["traced"]["spans"] > calls_only["scenarios"]["traced"]["spans"] > 0
     ET.fromstring((tmp_path / "peers.svg").read_text())
     assert "## Who does more" in (tmp_path / "peers.md").read_text()
@@ -129,7 +130,7 @@ def test_every_peer_has_a_module_and_an_environment() -> None:
     assert modules == set(PEERS) == {OURS, *peers.split()}
     assert sorted(needs) == sorted([*peers.split(), *hosts.split()])
     assert set(REASONS) == set(BY_KEY)
-    assert set(in_ours.TRACED_ONLY) < set(in_ours.VARIANTS)
+    assert set(in_ours.ONLY) < set(in_ours.VARIANTS)
 
 
 def _rows(results: Any) -> Any:

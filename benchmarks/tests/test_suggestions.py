@@ -19,7 +19,7 @@ def row(called: str, gold: str | None, basis: str = "typo") -> dict[str, Any]:
 
 
 async def test_each_name_is_called_with_the_offered_tools(tmp_path: Path) -> None:
-    """What ran and what was suggested is kept; rows that nobody can judge are left out."""
+    """What ran and what was suggested is kept; rows that cannot be judged are left out."""
     rows = [
         row("grep<|channel|>final", "grep", "leaked_token_or_trailing_text"),
         row("read_files", "read_file"),

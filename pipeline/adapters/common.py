@@ -176,7 +176,7 @@ def restore_names(calls: list[Call], registry: ToolView | None, longest: int | N
     name tools as the provider was sent them.
 
     Args:
-        calls: Calls as a provider sent them, which nobody else has yet: their names are replaced in place.
+        calls: Calls as a provider sent them, not shared yet: their names are replaced in place.
         registry: The registry whose definitions the provider was sent. None: the calls stay as they are.
         longest: Characters of a name at the provider. Default None: not known, and no name is marked.
     """

@@ -77,7 +77,7 @@ class Calls(list[Call]):
         text: The text beside the calls. "": none.
         finish_reason: Why the reply ended, as in `Call`. None: unknown.
         refusal: The words of a model that refused to answer. "": it did not.
-        unhandled: The items that are neither text nor calls and that somebody has to handle, by type.
+        unhandled: The items that are neither text nor calls and that the application has to handle, by type.
         message: The model's own message, which ``send_back`` returns. None: ``send_back`` makes one of the calls.
     """
 
@@ -145,7 +145,7 @@ class Reading:
             _logger.warning("The provider answered with an error of type %.100r", error.type or error.code)
         if self.id:
             for call in found:
-                cast("Any", call).reply = self.id  # it was made here, and nobody else has it yet
+                cast("Any", call).reply = self.id  # it was made here, and is not shared yet
         named = restore_names(found, registry, provider.longest)
         return Calls(
             restore_arguments(named, registry) if provider.name in _FITTED else named,

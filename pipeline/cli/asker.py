@@ -74,7 +74,7 @@ class Asker:
 
 @asynccontextmanager
 async def _open(factory: Callable[[], object]) -> AsyncGenerator[object]:
-    """What the factory makes, entered if it is an async context manager or was made by ``contextmanager``."""
+    """The deps of the factory, entered if it is an async context manager or was made by ``contextmanager``."""
     made: Any = factory()
     if _is_awaitable(made) and not _is_async_block(made):  # an object may be both, as a pool of asyncpg is
         made = await made

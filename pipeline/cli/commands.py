@@ -190,7 +190,7 @@ def run(
     problems (of the arguments), attempts (how often the tool ran), tries (each attempt), ms, repairs. A line that is
     not a call gets a result of the kind malformed_line, and "told" says what is wrong with it.
 
-    While a call runs that may change something, RESULTS.begun names it. The file is removed when each call has a
+    RESULTS.ledger keeps what began of the calls that may change something. The file is removed when each call has a
     result.
 
     Ctrl-C or SIGTERM starts no more calls and waits up to 5 seconds for the running ones. A second one does not wait.

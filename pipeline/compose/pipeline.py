@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import copy
 from functools import partial
 from time import time_ns
@@ -149,12 +149,11 @@ class Pipeline(StageList):
             return self
         if self._opened is not None:
             raise SetupError("this pipeline is open already")
-        self._opened = OpenResources(self.resources)
-        try:
-            await self._opened.__aenter__()
-        except BaseException:
-            self._opened = None
-            raise
+        self._opened = opened = OpenResources(self.resources)
+        with ExitStack() as undo:
+            undo.callback(setattr, self, "_opened", None)
+            await opened.__aenter__()
+            undo.pop_all()
         return self
 
     async def __aexit__(
@@ -318,13 +317,13 @@ class Pipeline(StageList):
         return report
 
     async def resume(self, approval_id: str, /) -> Outcome:
-        """Run the call that a person approved, once, through all stages; the same outcome for whoever asks again.
+        """Run the call that a person approved, once, through all stages; again, the same outcome.
 
         Args:
             approval_id: The id of an `AwaitingApproval`, see `Approvals`.
 
         Returns:
-            The outcome of the call. It is AwaitingApproval while nobody has decided, Denied if the call was rejected,
+            The outcome of the call. It is AwaitingApproval until a decision is made, Denied if the call was rejected,
             and ResourceNotFound if the id is unknown, it expired, or it is for another caller, version of the tool's
             schema or version of the policy.
 

@@ -1,6 +1,6 @@
-"""Event loops: the one of synchronous calls, who was cancelled or interrupted, and how a thread wakes a task in one."""
+"""Event loops: the one of synchronous calls, who was cancelled, and how a thread wakes a task in one."""
 
-from .cancellation import is_failure_of_body, is_interrupt, is_stray_cancellation
+from .cancellation import is_failure_of_body, is_stray_cancellation
 from .portal import PORTAL
 from .wake_ups import EventLoop, Signal, get_event_loop
 
@@ -10,6 +10,5 @@ __all__ = [
     "Signal",
     "get_event_loop",
     "is_failure_of_body",
-    "is_interrupt",
     "is_stray_cancellation",
 ]

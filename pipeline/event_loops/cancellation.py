@@ -1,10 +1,9 @@
-"""A BaseException that is not an Exception: a cancelled task, a person's interrupt, or neither."""
+"""A BaseException that is not an Exception: a cancelled task, or a failure of the call that raised it."""
 
 from __future__ import annotations
 
 import sys
 from math import inf
-from threading import current_thread, main_thread
 from typing import cast
 
 import anyio
@@ -40,12 +39,3 @@ def is_failure_of_body(exc: BaseException) -> bool:
     if isinstance(exc, Exception):  # one of a group
         return True
     return isinstance(exc, SystemExit) or is_stray_cancellation(exc)
-
-
-def is_interrupt(exc: BaseException) -> bool:
-    """Whether a person may have interrupted the process, which shows in its main thread only.
-
-    All else that a foreign synchronous function raises is a bug of that function, of whatever class it is: it
-    was called in no place where a task is cancelled.
-    """
-    return isinstance(exc, KeyboardInterrupt) and current_thread() is main_thread()

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
-from ..foreign_values import or_default
+from ..foreign_values import FaultBarrier, or_default
 from ..privacy import make_safe
 
 Dumps: TypeAlias = Callable[[Any], bytes]  # as pickle.dumps
@@ -68,10 +68,9 @@ def _keep_picklable_attributes(attributes: dict[str, Any], dumps: Dumps) -> dict
 
 
 def _format_stack(exc: BaseException) -> str:
-    try:
+    with FaultBarrier():  # a foreign __str__ may raise anything
         return "".join(traceback.format_exception(make_safe(exc)))
-    except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
-        return type(exc).__name__
+    return type(exc).__name__
 
 
 def _rebuild(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from tempfile import TemporaryFile
 from typing import Any, cast
 
@@ -41,7 +41,8 @@ class WorkerProcess:
     def __init__(self, living: set[WorkerProcess]) -> None:
         self._living = living
         self._errors = TemporaryFile()  # noqa: SIM115  # open until the first job is prepared
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._errors.close)
             self._process = subprocess.Popen(  # noqa: S603  # this very interpreter
                 [sys.executable, "-c", _BOOT, str(os.getpid()), *_get_main(), *(p for p in sys.path if type(p) is str)],
                 stdin=subprocess.PIPE,
@@ -49,9 +50,7 @@ class WorkerProcess:
                 stderr=self._errors,
                 bufsize=0,
             )
-        except BaseException:
-            self._errors.close()
-            raise
+            undo.pop_all()
         self._in, self._out = (cast("Any", end).fileno() for end in (self._process.stdin, self._process.stdout))
         os.set_blocking(self._in, False)
         os.set_blocking(self._out, False)

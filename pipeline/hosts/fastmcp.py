@@ -13,6 +13,7 @@ from pydantic import ValidationError as PydanticError
 
 from ..call import Call, ValidCall, is_failure
 from ..compose import Pipeline
+from ..foreign_values import or_default
 from ..mcp.result_blocks import make_result
 from ..messages import render
 from ..messages.result_parts import find_parts
@@ -114,12 +115,10 @@ def _describe(tool: Any, *, strict: bool) -> HostTool:
 
 
 @lru_cache(maxsize=1_000)
+@or_default(None)  # FastMCP has the last word on it
 def find_validator(function: Any) -> Any:
     """Return the validator of the arguments that a client may send for a function; None if it has none."""
-    try:
-        return find_arguments_validator(get_cached_typeadapter(without_injected_parameters(function)))
-    except Exception:  # noqa: BLE001  # FastMCP has the last word on it
-        return None
+    return find_arguments_validator(get_cached_typeadapter(without_injected_parameters(function)))
 
 
 def _make_call(context: Any, name: str, arguments: Any) -> Call:

@@ -16,6 +16,7 @@ from pydantic_core import ArgsKwargs, SchemaValidator, to_json
 from pydantic_core.core_schema import definitions_schema
 
 from ..errors import InvalidParams, MalformedCall, Repair
+from ..foreign_values import FaultBarrier, or_default
 from ..parameters import Limits, Parameters, Parse, Rule, copy_containers
 
 # Reads arguments, an object or JSON text, as the framework does before it runs a tool, without running it. Any
@@ -76,21 +77,17 @@ class HostParameters(Parameters):
         sent = load(arguments)
         if sent is None:
             return repaired
-        try:
+        with FaultBarrier():  # a refusal; a validator of the user's may raise anything
             value = self.read(arguments if isinstance(arguments, str) else copy_containers(sent))
-        except Exception:  # noqa: BLE001  # a refusal; a validator of the user's may raise anything
-            return repaired
-        if type(repaired) is tuple and self._reads_the_same(repaired[0], value):
-            return repaired
-        return copy_containers(sent), ()
+            if type(repaired) is not tuple or not self._reads_the_same(repaired[0], value):
+                return copy_containers(sent), ()
+        return repaired
 
+    @or_default(False)  # noqa: FBT003  # after a refusal, and for a value that cannot be compared
     def _reads_the_same(self, params: dict[str, Any], value: object) -> bool:
         read: Any = self.read
-        try:
-            other: Any = read(copy_containers(params))
-            return bool(other == value) and repr(other) == repr(value)  # 1 == True == 1.0
-        except Exception:  # noqa: BLE001  # a refusal, or a value that cannot be compared
-            return False
+        other: Any = read(copy_containers(params))
+        return bool(other == value) and repr(other) == repr(value)  # 1 == True == 1.0
 
 
 def load(arguments: object) -> dict[str, Any] | None:

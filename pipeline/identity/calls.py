@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from ..call_state import StateKey
+from ..foreign_values import FaultBarrier
 from ..parameters import read_arguments
 from .digests import NotPlainError, canonical, digest, join_digest
 
@@ -27,7 +28,7 @@ def delivery_of(call: ResolvedCall, secret: bytes = b"") -> str:
 
     An id that comes again with other arguments is another delivery: some providers number the calls of each reply anew.
     """
-    if named := call.get_state(DELIVERY, ""):  # it runs once, whoever brings it, and however it is written
+    if named := call.get_state(DELIVERY, ""):  # it runs once, however it is sent or written
         return join_digest(call.principal, call.conversation, "approval", named, call.tool.name, secret=secret)
     if not call.id:
         return ""
@@ -80,8 +81,7 @@ def params_digest(tool: Tool[..., Any], params: Mapping[str, object], secret: by
 def written_digest(call: Call, secret: bytes = b"") -> str:
     """The digest of the arguments as the model wrote them: of JSON by its content, of other text as it stands."""
     arguments: object = call.arguments
-    try:
+    with FaultBarrier():  # arguments of any class may raise when they are read
         read = read_arguments(arguments)
         return digest(arguments if read is None else read, secret)
-    except Exception:  # noqa: BLE001  # arguments of any class, which may raise when they are read
-        return join_digest("object", str(id(arguments)), secret=secret)
+    return join_digest("object", str(id(arguments)), secret=secret)

@@ -34,6 +34,7 @@ from ..errors import (
     Unavailable,
 )
 from ..event_loops import get_event_loop
+from ..foreign_values import FaultBarrier
 from ..forking import register_after_fork
 from ..guards import Guards, OneEffect
 from ..privacy import approved
@@ -280,12 +281,11 @@ async def ask_verify(call: ValidCall, lost: ValidCall | None, key: str) -> Outco
     tool = call.tool
     if tool.verify is None:
         return None
-    try:
-        found: Any = tool.verify(lost or call, key)
+    found: Any = None
+    with FaultBarrier():  # a user's function; where it raises, nothing is known
+        found = tool.verify(lost or call, key)
         if isawaitable(found):
             found = await found
-    except Exception:  # noqa: BLE001  # a user's function; then nothing is known
-        return None
     if type(found) is Success:
         return cast("Outcome", found)
     if found is True or found == "yes":

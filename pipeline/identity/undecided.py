@@ -17,6 +17,7 @@ from weakref import ReferenceType, ref
 import attrs
 
 from .. import timing
+from ..foreign_values import or_default
 from ..forking import register_after_fork
 from .calls import params_digest, written_digest
 from .digests import NotPlainError, canonical
@@ -180,8 +181,6 @@ def _own(tool: Tool[..., Any]) -> Tool[..., Any]:
     return tool
 
 
+@or_default(_BYTES_EACH)
 def _length(value: object) -> int:
-    try:
-        return len(json.dumps(canonical(value)))
-    except Exception:  # noqa: BLE001  # an object of the tool's own
-        return _BYTES_EACH
+    return len(json.dumps(canonical(value)))

@@ -6,8 +6,8 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias, cast
 
@@ -75,19 +75,15 @@ class JournalFile:
             connection = sqlite3.connect(path, timeout=_WAITING, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as exc:
             raise JournalError(f"{path}: the journal cannot be opened: {_say(exc)}") from exc
-        try:
+        with _Told(path), ExitStack() as undo:
+            undo.callback(connection.close)
             version = _check(connection, path)
             if version < VERSION:
                 _migrate(connection)
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(
-                "PRAGMA synchronous = NORMAL"
-            )  # a killed process loses nothing, a power cut the last rows
-        except BaseException as exc:
-            connection.close()
-            if isinstance(exc, sqlite3.Error):
-                raise JournalError(f"{path}: {_say(exc)}") from exc
-            raise
+            # A killed process loses nothing, a power cut the last rows.
+            connection.execute("PRAGMA synchronous = NORMAL")
+            undo.pop_all()
         return cls(connection, path)
 
     @classmethod
@@ -125,16 +121,10 @@ class JournalFile:
 
     def write_rows(self, rows: Sequence[Row], dropped: int = 0) -> None:
         """As `write`, of what `make_row` returned."""
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
+        with _transaction(self._connection):
             self._connection.executemany(_INSERT, rows)
             if dropped:
                 self._connection.execute(_COUNT, (dropped,))
-            self._connection.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                self._connection.execute("ROLLBACK")
-            raise
         self._since_look += len(rows)
 
     def trim(self, days: float | None, megabytes: float | None, *, now: bool = False) -> None:
@@ -239,11 +229,11 @@ class _Told:
 def _connect(path: Path, how: str) -> tuple[sqlite3.Connection, int]:
     """A connection to a file that is there, and its version. Raises as `_check` does, and sqlite3.Error."""
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", timeout=_WAITING, uri=True)
-    try:
-        return connection, _check(connection, path)
-    except BaseException:
-        connection.close()
-        raise
+    with ExitStack() as undo:
+        undo.callback(connection.close)
+        version = _check(connection, path)
+        undo.pop_all()
+    return connection, version
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> int:
@@ -267,19 +257,26 @@ def _migrate(connection: sqlite3.Connection) -> None:
     """Bring a file to this version, in one transaction; one that another process has brought there stays."""
     if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only an empty file takes it
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with _transaction(connection):
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         for script in _MIGRATIONS[version:]:
             for statement in filter(str.strip, script.split(";")):
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {_APPLICATION}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Generator[None]:
+    """Write all of the block, or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
         connection.execute("COMMIT")
-    except BaseException:
-        with suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
+    finally:
+        if connection.in_transaction:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
 
 
 def make_row(form: Form) -> Row:

@@ -16,6 +16,7 @@ from weakref import WeakSet, WeakValueDictionary
 import anyio.to_thread
 
 from ..errors import SetupError
+from ..foreign_values import FaultBarrier
 from ..forking import register_after_fork
 from ..options import check_number, check_type
 from ..privacy import get_logger
@@ -24,6 +25,7 @@ from ..report.json_form import snapshot, write_form
 from .database import JournalError, JournalFile, Row, make_row
 
 _LOG = get_logger()
+_WRITES = FaultBarrier(_LOG, "a call could not be written into the journal")
 _MOST_QUEUED: Final = 20_000  # calls
 _MOST_BYTES: Final = 67_108_864  # characters of arguments and results that wait
 _WAITING: Final = 0.05  # seconds that a caller waits for room
@@ -234,11 +236,9 @@ class Journal:
         file.trim(self._days, self._megabytes)
 
     def _make(self, queued: _Queued) -> Row | None:
-        try:
+        with _WRITES:  # a value of the user's that cannot be described must not end the thread
             return make_row(write_form(queued[0], queued[1], content=self._content))
-        except Exception:  # noqa: BLE001  # a value of the user's that cannot be described must not end the thread
-            _LOG.exception("a call could not be written into the journal")
-            return None
+        return None
 
     def _give_up(self) -> None:
         lost, self._bytes = len(self._queue), 0

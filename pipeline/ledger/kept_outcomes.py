@@ -13,14 +13,16 @@ import attrs
 from returns.result import Failure, Success
 
 from ..errors import ERROR_TYPES, FailureDetails, OutcomeUnknown, Problem, Repair, Transient
+from ..foreign_values import FaultBarrier, or_default
 from ..introspection import unwrap
 from ..messages import render
 from ..privacy import RemoteCause, approved
+from ..privacy.redaction_policy import make_mask, mask_texts
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-    from ..call import Outcome
+    from ..call import Outcome, ValidCall
     from ..tools.definition import Tool
 
 _CLASSES: dict[str, type[Any]] = {each.__name__: each for each in (*ERROR_TYPES, Problem, Repair, FailureDetails)}
@@ -29,8 +31,18 @@ _DEPTH = 32
 _LONGEST = 256 * 1024  # characters of a value that is kept as text
 
 
-def write_outcome(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:
-    """The outcome as JSON: ``e`` an error, ``v`` a plain value, ``j`` a typed one, ``t`` the text a model reads."""
+def write_outcome(outcome: Outcome, call: ValidCall) -> dict[str, Any]:
+    """The outcome as JSON: ``e`` an error, ``v`` a plain value, ``j`` a typed one, ``t`` the text a model reads.
+
+    A declared secret of the call is masked in it; a typed value with a mask is kept as a plain one.
+    """
+    kept, mask = _write_outcome(outcome, call.tool), make_mask(call, call.tool)
+    if mask is None or (masked := mask_texts(kept, mask)) == kept:
+        return kept
+    return {"v": masked["j"]} if "j" in masked else masked
+
+
+def _write_outcome(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:
     if type(outcome) is Failure:
         return {"e": _write(cast("Any", outcome).failure(), _DEPTH)}
     value: Any = outcome.unwrap()
@@ -38,38 +50,36 @@ def write_outcome(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:
         return {"v": value}
     adapter = _find_adapter(tool)
     if adapter is not None:
-        try:
+        with FaultBarrier():  # a value that its own annotation does not describe; the text is left
             typed = adapter.dump_python(value, mode="json", warnings="error")
             if _is_plain(typed, _DEPTH) and adapter.validate_python(typed) == value:
                 return {"j": typed}
-        except Exception:  # noqa: BLE001, S110  # a value that its own annotation does not describe; the text is left
-            pass
     return {"t": str(render(outcome))[:_LONGEST]}
 
 
 def read_outcome(kept: Mapping[str, Any], tool: Tool[..., Any]) -> Outcome:
     """The outcome that was written. One that cannot be read any more, after a release, is `OutcomeUnknown`."""
-    try:
+    with FaultBarrier():  # written by another release, whose classes differ
         if "e" in kept:
             return Failure(_read(kept["e"]))
         if "j" in kept:
             return Success(cast("TypeAdapter[Any]", _find_adapter(tool)).validate_python(kept["j"]))
         return Success(kept["v"] if "v" in kept else kept["t"])
-    except Exception:  # noqa: BLE001  # written by another release, whose classes differ
-        return Failure(OutcomeUnknown(Transient(landed="maybe"), tool.verify_with))
+    return Failure(OutcomeUnknown(Transient(landed="maybe"), tool.verify_with))
 
 
+@or_default(None)
 def _find_adapter(tool: Tool[..., Any]) -> TypeAdapter[Any] | None:
-    """The adapter of what the tool returns; None without an annotation."""
+    """The adapter of what the tool returns.
+
+    None: it has no annotation, one with names that exist for the type checkers alone, or a type without a schema.
+    """
     from pydantic import TypeAdapter  # here, for a pipeline loads no validator before the first typed result
 
-    try:
-        function = unwrap(tool.fn)
-        holder = SimpleNamespace(__annotations__={"return": function.__annotations__["return"]})
-        hints = get_type_hints(holder, getattr(function, "__globals__", {}), include_extras=True)
-        return TypeAdapter(hints["return"])
-    except Exception:  # noqa: BLE001  # names that exist for the type checkers alone, or a type without a schema
-        return None
+    function = unwrap(tool.fn)
+    holder = SimpleNamespace(__annotations__={"return": function.__annotations__["return"]})
+    hints = get_type_hints(holder, getattr(function, "__globals__", {}), include_extras=True)
+    return TypeAdapter(hints["return"])
 
 
 def _is_plain(value: Any, depth: int) -> bool:

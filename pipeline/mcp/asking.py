@@ -123,7 +123,7 @@ class AskingCall:
         return {"resultType": "input_required", "inputRequests": asked, "requestState": self._state}
 
     def go_on(self, context: Any) -> None:
-        """The answers came, with the next request. What is no answer to a question is asked again."""
+        """The answers came, with the next request. An invalid answer is asked for again."""
         self._scope.deadline = inf
         self._session._request_outbound = context.session._request_outbound  # noqa: SLF001  # of `copy`, below
         answers = read_object(dict(context.params), "inputResponses")

@@ -9,7 +9,7 @@ from typing import Any, Final, cast, get_type_hints
 
 import attrs
 
-from ..foreign_values import or_default
+from ..foreign_values import FaultBarrier, or_default
 from ..introspection import unwrap
 from ..messages.text import replace_surrogates
 from ..messages.values import to_data
@@ -75,11 +75,13 @@ def find_form(tool: Tool[..., Any]) -> OutputForm | None:
         return None
     from pydantic import TypeAdapter
 
-    try:
+    made: tuple[TypeAdapter[Any], dict[str, Any]] | None = None
+    with FaultBarrier():  # pydantic raises errors of many types, and so do the types of others
         adapter: TypeAdapter[Any] = TypeAdapter(hint)
-        schema = adapter.json_schema(mode="serialization")
-    except Exception:  # noqa: BLE001  # pydantic raises errors of many types, and so do the types of others
+        made = adapter, adapter.json_schema(mode="serialization")
+    if made is None:
         return None
+    adapter, schema = made
     if _says_nothing(schema) or '"format": "binary"' in json.dumps(schema):  # bytes are images and the like
         return None
 

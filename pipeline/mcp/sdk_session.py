@@ -76,7 +76,7 @@ def connect_sdk(target: object, mode: str = "auto", callbacks: Callbacks | None 
     Args:
         target: See `toolcall_pipeline.mcp.add_server`.
         mode: How the version is agreed on: ``"legacy"`` by a handshake. Default ``"auto"``: as the server can.
-        callbacks: What the client offers to the server. Default None: nothing.
+        callbacks: Abilities that the client offers to the server. Default None: nothing.
 
     Raises:
         SetupError: The package ``mcp`` is not installed, or ``target`` is none of what it may be.

@@ -50,7 +50,7 @@ def render(
         outcome: A ``Success``, a ``Failure``, or the error of a failure.
         call: The call, which knows the wording of the pipeline that ran it, and the name of its tool. Default None: a
             text as by default.
-        wording: Another wording than the call's. Default None: the call's. What the options below say wins over both.
+        wording: Another wording than the call's. Default None: the call's. The options below win over both.
         profile: ``default``, ``llmproc``, ``rfc015``, ``structured``, ``agentopia``, ``invalid_tool`` or a `Profile`.
             Default None: as worded, else ``default``.
         previous: The error of the last call of the same tool. The text then says what changed since. Default: none.

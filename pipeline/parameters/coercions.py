@@ -255,7 +255,7 @@ def coerce(value: Any, expected: Expected, rules: frozenset[Rule], sent: Sent) -
 
     Args:
         value: The value that failed.
-        expected: What the schema expects in its place.
+        expected: The kind of value that the schema expects.
         rules: The rules that may be used.
         sent: Facts about the arguments as they were sent.
 

@@ -24,7 +24,7 @@ def describe_keyword(  # noqa: C901, PLR0912  # a case a keyword
 
     Args:
         rule: The keyword.
-        facts: What jsonschema-rs says about it.
+        facts: Facts about it from jsonschema-rs.
         place: The path of the keyword through the schema.
         schema: The schema.
         value: The value that violates it.

@@ -29,7 +29,7 @@ LIMITS = {  # by JSON Schema keyword
     "minProperties": "an object of at least {} entr{ies}",
     "maxProperties": "an object of at most {} entr{ies}",
 }
-_MAX_EXACT = 2**53  # a larger float may stand for digits that nobody sent
+_MAX_EXACT = 2**53  # a larger float may stand for digits that were not sent
 _MAX_SHOWN = 10**20  # a larger integer is described by its type
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -25,6 +25,7 @@ import attrs
 from ..foreign_values import or_default
 from ..parameters.reading import read_literal
 from .public_text import REDACTED
+from .written_forms import list_forms, list_parts
 
 _MAX_TEXTS = 100  # of one call
 _MAX_LINES = 10_000  # of one call
@@ -36,12 +37,6 @@ _LINE: Final = 12  # characters of a line of a longer secret, such as a key in P
 _IN_PATTERN: Final = 100  # characters of a secret in a pattern; what follows is compared
 _END: Final = 4  # characters of the beginning or end of a secret that are masked at a cut
 _AT_THE_EDGE: Final = 6  # the same where the text itself begins or ends, for any word may stand there
-# A URL as clients quote it in their errors: its password alone, and what follows the host without the host.
-_URL: Final = re.compile(
-    r"[a-z][a-z0-9+.-]{0,20}://(?:[^/?#@\s:]*:(?P<password>[^/?#\s]*)@)?[^/?#\s]*"
-    r"(?P<target>(?:/[^?#\s]*)?(?:\?(?P<query>[^#\s]*))?)",
-    re.IGNORECASE,
-)
 _BRANCHINGS: Final = 4  # characters at the start of secrets that are compared once for all of them
 _ESCAPED: Final = re.compile(r"[\\%+&]")
 _CUT: Final = re.compile(r"\.{3,}|…")  # as pydantic and `reprlib` cut a text, and as we do
@@ -51,19 +46,28 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 # Where base64 goes on in another line, as MIME and PEM write it: after 64 or 76 characters.
 _WRAPPED: Final = re.compile(r"(?<=[A-Za-z0-9+/]{60})(?:\r?\n|(?:\\+r)?\\+n)[ \t]*(?=[A-Za-z0-9+/=])")
 _HEX: Final = re.compile(r"[0-9A-Fa-f]+")
+_IN_URL: Final = re.compile(
+    r"%(?:25)*(?:2[BbFf]|3[Dd])|\\/"
+)  # the signs of base64 in a URL, and a slash as PHP writes it
+_HEX_APART: Final = re.compile(r"(?<=\b[0-9A-Fa-f]{2})[ :-](?=[0-9A-Fa-f]{2}\b)")
+# What a terminal or a document puts into a word that nobody sees, or where it begins a line.
+_BROKEN: Final = re.compile(r"[\u00ad\u200b-\u200d\u2060\ufeff]+|\r?\n[ \t]*")
 _PLAIN = (str, int, float, list, tuple, set, frozenset, Mapping)
 # The packages of types that a value of JSON becomes, and whose text is what a tool would write: a UUID, a URL, a path.
 _WRITTEN: Final = frozenset((
     "uuid", "pydantic", "pydantic_core", "pathlib", "decimal", "fractions", "datetime", "ipaddress",
 ))  # fmt: skip
-_URL_ESCAPE: Final = re.compile(r"(?:%(?:25)*[0-9a-fA-F]{2})+|\+")
+_URL_ESCAPE: Final = re.compile(r"(?:%(?:25)*[0-9a-fA-F]{2})+|(?:%(?:25)*u[0-9a-fA-F]{4})+|\+")
 _PERCENT_SIGN: Final = re.compile("%(?:25)*(?=[0-9a-fA-F]{2})")
+_PERCENT_U: Final = re.compile("%(?:25)*u([0-9a-fA-F]{4})")
+_NO_UTF8: Final = re.compile("[\udc80-\udcff]")  # bytes that are no UTF-8, as Python escapes them
 # A backslash that escapes nothing, as before a quote, is an escape too.
 _HTML: Final = re.compile(r"&(?:amp;)*(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
 _Span: TypeAlias = tuple[int, int]  # from where to where in a text
 _BACKSLASH: Final = re.compile(
     r"\\+u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\+u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})"
-    r"|\\+(?:u(?P<four>[0-9a-fA-F]{4})|U(?P<eight>[0-9a-fA-F]{8})|x(?P<two>[0-9a-fA-F]{2})|(?P<letter>[nrtbfva]))?"
+    r"|\\+(?:u(?P<four>[0-9a-fA-F]{4})|U(?P<eight>[0-9a-fA-F]{8})|x(?P<two>[0-9a-fA-F]{2})"
+    r"|u\{(?P<braces>[0-9a-fA-F]{1,6})\}|(?P<octal>[0-3][0-7]{2})|(?P<letter>[nrtbfva]))?"
 )
 _LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "a": "\a"}
 
@@ -129,10 +133,7 @@ class TextCollector:
         if len(lines := stripped.splitlines()) > 1:
             held = (line for each in lines[:_MAX_LINES] if len(line := each.strip()) >= _LINE)
             self.lines.update(islice(held, max(0, _MAX_LINES - len(self.lines))))
-        if (url := _URL.match(stripped)) is not None:
-            values = [each.partition("=")[2] for each in (url["query"] or "").split("&", 20)[:20]]
-            parts = (url["password"], url["target"], *values)
-            self.texts.update(each for each in parts if each and len(each) >= _LIKE_A_SECRET)
+        self.texts.update(list_parts(stripped))
 
 
 def _keep(text: str) -> str:
@@ -146,8 +147,8 @@ def _open(value: Any) -> object:
         value = reveal()
     if isinstance(value, Enum):
         value = value.value
-    if isinstance(value, (bytes, bytearray)):
-        return bytes(value).decode(errors="replace")
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return _read_bytes(bytes(cast("bytes", value)))
     package = cast("type[Any]", type(value)).__module__.partition(".")[0]
     if package in _WRITTEN:
         return [str(value), value.hex] if package == "uuid" else str(value)
@@ -156,6 +157,13 @@ def _open(value: Any) -> object:
         return {field.name: getattr(value, field.name) for field in fields}
     is_model = hasattr(value, "__dict__") and not isinstance(value, _PLAIN)
     return cast("object", vars(value) if is_model else value)
+
+
+def _read_bytes(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")  # each byte is the character that its escape in a repr is read as
 
 
 @attrs.frozen(slots=False, eq=False)
@@ -173,9 +181,13 @@ class Mask:
     def __call__(self, text: str) -> str:
         """Return the text with "[redacted]" in place of each secret."""
         found = [*self._plain.find(_fold(text)), *self._encoded.find(text)]
-        if _WRAPPED.search(text):
-            joined = _Layer(text, _WRAPPED, lambda _: "")
-            found += [joined.find_origin(*span) for span in self._encoded.find(joined.text)]
+        for pattern, read in _IN_TOKENS:
+            if pattern.search(text):
+                joined = _Layer(text, pattern, read)
+                found += [joined.find_origin(*span) for span in self._encoded.find(joined.text)]
+        if _BROKEN.search(text):
+            joined = _Layer(text, _BROKEN, _drop)
+            found += [joined.find_origin(*span) for span in self._long.find(_fold(joined.text))]
         if _ESCAPED.search(text):
             unescaped = Unescaped(text)
             for depth, needles in enumerate(self._unescaped):
@@ -194,28 +206,34 @@ class Mask:
 
     @cached_property
     def _forms(self) -> tuple[str, ...]:
-        """The secrets, also in other lines, and in another letter case where that has another length."""
+        """The secrets as tools write them, in other lines, and in another letter case where that has another length."""
+        texts = [form for text in self.texts for form in list_forms(text)]
         spread = [form for text in self.texts if len(text.split()) > 1 for form in _reflow(text)]
-        cases = [form for text in self.texts for form in (text.upper(), text.lower()) if len(form) != len(text)]
-        return tuple(dict.fromkeys([*self.texts, *spread, *cases]))
+        cases = [form for text in texts for form in (text.upper(), text.lower()) if len(form) != len(text)]
+        return tuple(dict.fromkeys([*texts, *spread, *cases]))
 
     @cached_property
     def _plain(self) -> _Needles:
         return _Needles(self._forms, self.lines)
 
     @cached_property
+    def _long(self) -> _Needles:
+        return _Needles([text for text in self._forms if len(text) >= _LIKE_A_SECRET and not text.isdigit()], ())
+
+    @cached_property
     def _encoded(self) -> _Tokens:
-        return _Tokens.of(self.texts)
+        return _Tokens.of(self._forms)
 
     @cached_property
     def _unescaped(self) -> list[_Needles]:
         """The secrets without escapes of the first kind, of the first two kinds, and so on."""
         # Python writes the bytes of a text, UTF-8, as if each were a character.
-        written = [text.encode(errors="replace").decode("latin-1") for text in self.texts if not text.isascii()]
+        written = [text.encode(errors="replace").decode("latin-1") for text in self._forms if not text.isascii()]
         texts, lines = [*self._forms, *written], [*self.lines]
         found: list[_Needles] = []
         for pattern, read in _ESCAPES:
-            texts = [*filter(None, dict.fromkeys(_Layer(text, pattern, read).text for text in texts))]
+            # A text that has such escapes itself is found with them as well, where they were escaped once more.
+            texts = [*filter(None, dict.fromkeys([*texts, *(_Layer(text, pattern, read).text for text in texts)]))]
             lines = [_Layer(line, pattern, read).text for line in lines]
             found.append(_Needles(texts, lines))
         return found
@@ -328,26 +346,31 @@ def _same_until(needle: str, text: str, first: int) -> int:
 class _Tokens:
     """Parts of secrets in base64 and hex. The whole word that holds one is masked: it may be ``user:secret``."""
 
-    def __init__(self, base64: Sequence[str], hexadecimal: Sequence[str]) -> None:
-        self._kinds = [(_match_any(parts), word) for parts, word in ((base64, _BASE64), (hexadecimal, _HEX)) if parts]
+    def __init__(self, base64: Iterable[str], hexadecimal: Iterable[str], short: Sequence[str]) -> None:
+        kinds = ((base64, _BASE64), (hexadecimal, _HEX))
+        longest_first = [(sorted(set(parts), key=len, reverse=True), word) for parts, word in kinds]
+        self._kinds = [(_match_any(parts), word) for parts, word in longest_first if parts]
+        self._short = _match_any(short) if short else None
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> _Tokens:
-        """Encode texts of at least four bytes, also as a string of JSON and with other line ends.
+        """Encode texts, also as a string of JSON, with other line ends, and in the encodings of Windows.
 
-        In base64 three offsets of a byte give three different parts.
+        In base64 three offsets of a byte give three different parts. Of a text of less than four bytes or eight digits
+        no part is long enough to be known, so words are decoded.
         """
-        base64, hexadecimal = list[str](), list[str]()
+        base64, hexadecimal, short = list[str](), list[str](), list[str]()
         for text in dict.fromkeys(form for each in texts for form in _rewrite(each)):
-            data = text[:_IN_PATTERN].encode(errors="replace")
-            if len(data) < _SHORT or (text.isdigit() and len(text) < _SHORT_NUMBER):
+            if _is_short(text) or len(text.encode(errors="replace")) < _SHORT:
+                short.append(text)
                 continue
-            hexadecimal += (data.hex(), data.hex().upper())
-            for offset in range(3):
-                written = b64encode(bytes(offset) + data).decode()
-                part = written[-(-8 * offset // 6) : 8 * (offset + len(data)) // 6]
-                base64 += (part, part.replace("+", "-").replace("/", "_"))
-        return cls(sorted(set(base64), key=len, reverse=True), sorted(set(hexadecimal), key=len, reverse=True))
+            for data in _encode(text[:_IN_PATTERN]):
+                hexadecimal += (data.hex(), data.hex().upper())
+                for offset in range(3):
+                    written = b64encode(bytes(offset) + data).decode()
+                    part = written[-(-8 * offset // 6) : 8 * (offset + len(data)) // 6]
+                    base64 += (part, part.replace("+", "-").replace("/", "_"))
+        return cls(base64, hexadecimal, short)
 
     def find(self, text: str) -> Iterator[_Span]:
         """Yield the words that hold one."""
@@ -356,6 +379,41 @@ class _Tokens:
                 for match in word.finditer(text):
                     if pattern.search(text, *match.span()) is not None:
                         yield match.span()
+        if self._short is not None:
+            for match in _BASE64.finditer(text):
+                if any(self._short.search(read) is not None for read in _decode(match[0])):
+                    yield match.span()
+
+
+def _is_short(text: str) -> bool:
+    """Whether a secret may be a part of any word, and is looked for where it stands alone."""
+    return len(text) < (_SHORT_NUMBER if text.isdigit() else _SHORT)
+
+
+def _encode(text: str) -> Iterator[bytes]:
+    yield text.encode(errors="replace")
+    yield text.encode("utf-16-le", errors="replace")  # as PowerShell takes a command
+    if not text.isascii():
+        yield text.encode("latin-1", errors="replace")
+
+
+def _decode(word: str) -> Iterator[str]:
+    """Yield what a word says in base64 or hex, if that is a text."""
+    if len(word) < _SHORT or (word.isalpha() and (word.islower() or word.istitle())):  # as words of a language are
+        return
+    for read in (_read_base64, bytes.fromhex):
+        try:
+            text = read(word).decode()
+        except ValueError:
+            continue
+        if text.isprintable():
+            yield text
+
+
+def _read_base64(word: str) -> bytes:
+    return b64decode(
+        word.rstrip("=") + "=" * (-len(word.rstrip("=")) % 4), altchars=b"-_" if set(word) & set("-_") else None
+    )
 
 
 def _match_any(texts: Sequence[str]) -> re.Pattern[str]:
@@ -365,10 +423,9 @@ def _match_any(texts: Sequence[str]) -> re.Pattern[str]:
     """
     wholes: dict[bool, list[str]] = {False: [], True: []}
     for text in texts:
-        alone = len(text) < (_SHORT_NUMBER if text.isdigit() else _SHORT)
-        wholes[alone].append(text[:_IN_PATTERN])
+        wholes[_is_short(text)].append(text[:_IN_PATTERN])
     inside = [_match_branches(wholes[False], _BRANCHINGS)] if wholes[False] else []
-    alone_ones = [rf"(?<!\w)(?:{_match_branches(wholes[True], _BRANCHINGS)})(?!\w)"] if wholes[True] else []
+    alone_ones = [rf"(?<![^\W_])(?:{_match_branches(wholes[True], _BRANCHINGS)})(?![^\W_])"] if wholes[True] else []
     return re.compile("|".join(inside + alone_ones))
 
 
@@ -462,7 +519,11 @@ def _read_html(written: str) -> str:
 def _read_url(written: str) -> str:
     if written == "+":
         return " "  # "+" is a blank in a URL
-    read = bytes.fromhex(_PERCENT_SIGN.sub("", written)).decode(errors="replace")
+    if "u" in written:
+        read = _PERCENT_U.sub(lambda match: chr(int(match[1], 16)), written)
+    else:
+        read = bytes.fromhex(_PERCENT_SIGN.sub("", written)).decode(errors="surrogateescape")
+        read = _NO_UTF8.sub(lambda match: chr(ord(match[0]) - 0xDC00), read)  # it is Latin-1 then
     return read.replace("+", " ")  # as above, so that a "+" is the same however it is written
 
 
@@ -473,12 +534,23 @@ def _read_backslash(written: str) -> str:
     found = match.groupdict()
     if found["high"]:
         return chr(0x10000 + ((int(found["high"], 16) - 0xD800) << 10 | int(found["low"], 16) - 0xDC00))
-    if digits := found["four"] or found["eight"] or found["two"]:
+    if found["octal"]:
+        return chr(int(found["octal"], 8))
+    if digits := found["four"] or found["eight"] or found["two"] or found["braces"]:
         number = int(digits, 16)
         return chr(number) if number <= sys.maxunicode else ""
     return _LETTERS[found["letter"]] if found["letter"] else ""
 
 
+def _drop(_: str) -> str:
+    return ""
+
+
+def _read_sign(written: str) -> str:
+    return {"b": "+", "f": "/", "d": "=", "/": "/"}[written[-1].lower()]
+
+
+_IN_TOKENS: Final = ((_WRAPPED, _drop), (_IN_URL, _read_sign), (_HEX_APART, _drop))
 _ESCAPES: Final = (  # from the outside in: HTML quotes a URL, and a URL a text as it is written
     (_HTML, _read_html),
     (_URL_ESCAPE, _read_url),

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import attrs
 
-from ..event_loops import is_interrupt
+from ..foreign_values import FaultBarrier
 from ..parameters.reading import read_literal
 from ..parameters.schema import Form, format_path, json_type
 from .masking import TextCollector
@@ -22,6 +22,7 @@ from .secret_places import SecretSchema
 
 _MAX_DEPTH = 64  # levels of arguments; what is deeper is withheld
 _MAX_PARTS = 50_000  # values of one call; the rest, of a call that was refused for its size, is withheld
+_SILENTLY = FaultBarrier(stops=BaseException)
 _MAX_TEXT = 1_000_000  # characters of arguments sent as text; longer ones are withheld
 _OPENING = ("{", "[")  # text that begins so may hold several values
 _SHOWN = (bool, type(None))
@@ -139,19 +140,13 @@ class Redaction:
         """Ask the hook for an object or array. A hook that only handles texts may raise, and is asked for those."""
         if self.hook is None or not path:
             return value
-        try:
+        with _SILENTLY:  # the application's own function
             return self.hook(format_path(path), value)
-        except BaseException as exc:  # the application's own function
-            if is_interrupt(exc):
-                raise
-            return value
+        return value
 
     def _ask(self, value: object, path: list[int | str]) -> object:
         if self.hook is None:
             return value
-        try:
+        with _SILENTLY:  # the application's own function
             return self.hook(format_path(path), value)
-        except BaseException as exc:  # the application's own function
-            if is_interrupt(exc):
-                raise
-            return REDACTED
+        return REDACTED

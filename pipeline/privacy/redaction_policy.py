@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
@@ -31,6 +31,7 @@ _OPENING: Final = ("{", "[")  # text that begins so may hold a call
 _NO_CALLS = frozenset((int, float, bool, type(None)))  # most values: to ask for a Mapping takes ten times as long
 _MAX_DEPTH = 16  # levels of arguments that are searched for calls
 _MAX_TEXT = 1_000_000  # characters of arguments sent as text
+_MAX_MASKED = 5_000  # values whose texts are masked one by one, of a call that repeats its secret
 _MAX_ERROR_TEXT = 100_000  # characters of a text in an error; a model is shown less
 
 
@@ -104,7 +105,11 @@ class RedactionPolicy:
                 withheld = tool is None and call.arguments not in _NOTHING and self._may_hold_secrets()
                 return RedactedCall(_with(call, REDACTED) if withheld else call, repairs)
             redacted = self._redact_one(call, tool, guard, repairs)
-            return redacted if guard is None else attrs.evolve(redacted, mask=_make_mask(guard, call, params))
+            if guard is None:
+                return redacted
+            mask = _make_mask(guard, call, params)
+            shown = _with(redacted.call, _mask_arguments(redacted.call.arguments, mask))
+            return attrs.evolve(redacted, call=shown, mask=mask)
         except Exception:  # noqa: BLE001  # a foreign mapping may raise anything, and so may a type without a schema
             return RedactedCall(
                 _with(call, REDACTED), tuple(attrs.evolve(each, before=REDACTED, after=REDACTED) for each in repairs)
@@ -233,6 +238,37 @@ def mask_error(error: E, mask: Mask) -> E:
         if shown != held:
             changed[field.name] = shown
     return attrs.evolve(cast("Any", error), **changed) if changed else error
+
+
+def _mask_arguments(arguments: object, mask: Mask) -> object:
+    """Mask the secrets of a call in its other arguments: a model may send the password in the URL as well."""
+    if arguments in _NOTHING:
+        return arguments
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+    if mask(text) == text:
+        return arguments
+    if not isinstance(arguments, str):
+        return mask_texts(arguments, mask)
+    held = _read(arguments)
+    return json.dumps(mask_texts(held, mask), ensure_ascii=False, default=str) if held else mask(text)
+
+
+def mask_texts(value: Any, mask: Mask, left: Iterator[int] | None = None) -> Any:
+    """Return a value of JSON with its texts and names as ``mask`` returns them; of thousands, the rest is withheld."""
+    left = iter(range(_MAX_MASKED)) if left is None else left
+    if next(left, None) is None:
+        return REDACTED
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, Mapping):
+        shown: dict[Any, Any] = {}
+        for name, each in cast("Mapping[Any, Any]", value).items():
+            named = mask(name) if isinstance(name, str) else name
+            shown[named if named not in shown else f"{named} {len(shown) + 1}"] = mask_texts(each, mask, left)
+        return shown
+    if isinstance(value, (list, tuple)):
+        return [mask_texts(each, mask, left) for each in cast("Sequence[Any]", value)]
+    return value
 
 
 def _with(call: Call, arguments: object) -> Call:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ..parameters.tool_parameters import Parse
 
 _TYPES = frozenset(NOUNS.values())
+_QUOTING = frozenset(
+    ("validator", "additionalProperties", "unevaluatedProperties")
+)  # rules whose problems quote what was sent
 _DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
 
 
@@ -53,7 +56,7 @@ class SecretGuard:
 
     def hide(self, error: InvalidParams, arguments: object) -> InvalidParams:
         """Return the refusal without the values that were sent for secrets."""
-        quotes = self.schema.has_secret_names or any(each.rule == "validator" for each in error.problems)
+        quotes = self.schema.has_secret_names or any(each.rule in _QUOTING for each in error.problems)
         mask = self.collect(arguments).make_mask() if quotes else _keep
         problems = tuple(self._hide_problem(problem, mask) for problem in error.problems)
         return InvalidParams(problems, error.repairs, sent=error.sent, schema=error.schema)

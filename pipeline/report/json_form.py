@@ -48,7 +48,7 @@ class Dumped(str):
 def snapshot(report: CallReport) -> tuple[object, object, int]:
     """The arguments and the value of a success as they are now, for the caller may change them later; and their size.
 
-    What cannot change stays as it is, and an object or a list of such values is copied: that takes a twentieth of the
+    Immutable values stay as they are, and an object or a list of such values is copied: that takes a twentieth of the
     time of writing it as JSON, and another thread can do that. Anything else is `Dumped`.
     """
     redacted = report.redacted
@@ -126,7 +126,7 @@ def write_form(report: CallReport, kept: tuple[object, object, int] | None = Non
 
 
 def read_form(form: Mapping[str, Any], tool: Tool[..., Any] | None = None) -> CallReport:
-    """Return the report that was written. What it left out stays away: deps, secrets, causes but for their class.
+    """Return the report that was written. Parts that it left out stay away: deps, secrets, causes but for their class.
 
     Args:
         form: The result of `write_form`.

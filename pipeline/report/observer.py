@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from typing_extensions import TypeIs
 
-from ..event_loops import is_interrupt
+from ..foreign_values import FaultBarrier
 from ..privacy import get_logger
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .live_report import LiveReport
     from .report_rows import AttemptRow, Row
 
-_logger = get_logger()
+_LISTENS = FaultBarrier(get_logger(), "A listener failed", BaseException)  # so does a meter provider
 
 
 class Recorder(Protocol):
@@ -91,9 +91,5 @@ def notify(listener: Callable[..., object], *arguments: object) -> None:
     Raises:
         KeyboardInterrupt: The user interrupted the process.
     """
-    try:
+    with _LISTENS:
         listener(*arguments)
-    except BaseException as exc:  # listeners are foreign code, and so are meter providers
-        if is_interrupt(exc):
-            raise
-        _logger.exception("A listener failed")

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 from collections.abc import Sequence
+from contextlib import ExitStack
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -118,15 +119,14 @@ class Postgres(BatchedStore["Client"]):
             if "FATAL" in str(exc) and not _PASSING.search(str(exc)):
                 raise SetupError(self._explain(exc)) from exc
             raise
-        try:
+        with ExitStack() as undo:
+            undo.callback(connection.close)
             connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # sees what came before it had the lock
-            self._prepare(connection)
-        except psycopg.errors.InsufficientPrivilege as exc:
-            connection.close()
-            raise SetupError(self._explain(exc)) from exc
-        except BaseException:
-            connection.close()
-            raise
+            try:
+                self._prepare(connection)
+            except psycopg.errors.InsufficientPrivilege as exc:
+                raise SetupError(self._explain(exc)) from exc
+            undo.pop_all()
         return connection
 
     def _prepare(self, connection: Client) -> None:

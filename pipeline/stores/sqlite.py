@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from time import monotonic, sleep
 
 from .. import timing
@@ -87,8 +87,10 @@ class SQLite(BatchedStore[sqlite3.Connection]):
         try:
             # Less than a caller waits, so that it hears of the lock.
             db = sqlite3.connect(self._path, isolation_level=None, timeout=0.8 * self._timeout)
-            with _closed_on_error(db):
+            with ExitStack() as undo:
+                undo.callback(db.close)
                 self._prepare(db)
+                undo.pop_all()
         except sqlite3.Error as exc:
             if code_of(exc) in _NO_STORE:
                 raise SetupError(f"{self._name} is not a SQLite database, or a damaged one") from exc
@@ -116,9 +118,9 @@ class SQLite(BatchedStore[sqlite3.Connection]):
                 db.execute(f"pragma application_id = {_APPLICATION}")
                 db.execute(f"pragma user_version = {_SCHEMA}")
             db.execute("commit")
-        except BaseException:
-            db.execute("rollback")
-            raise
+        finally:
+            if db.in_transaction:
+                db.execute("rollback")
 
     def _check_schema(self, db: sqlite3.Connection) -> bool:
         """Whether the file is empty. Raises SetupError for one that is not a store of this schema."""
@@ -204,15 +206,6 @@ def _read_page(db: sqlite3.Connection, job: Page) -> None:
     rows = db.execute(_PAGE_OF, (start, end_of(job.prefix), timing.wall_time(), _PAGE)).fetchall()
     job.found = [(key, Entry(value, version)) for key, value, version in rows]
     job.answer = rows[-1][0] + b"\x00" if len(rows) == _PAGE else None
-
-
-@contextmanager
-def _closed_on_error(db: sqlite3.Connection) -> Generator[None]:
-    try:
-        yield
-    except BaseException:
-        db.close()
-        raise
 
 
 def code_of(exc: sqlite3.Error) -> int:

@@ -20,7 +20,7 @@ from opentelemetry.util.types import Attributes, AttributeValue
 
 from .. import semconv
 from ..errors import Landed
-from ..event_loops import is_interrupt
+from ..foreign_values import FaultBarrier
 from ..privacy import get_logger
 from ..report import AttemptRow
 from ..tools.definition import Tool
@@ -29,6 +29,8 @@ from .failures import NO_FACTS, Facts
 from .spans import INTERNAL, end_span
 
 _logger = get_logger()
+STARTS_ATTEMPT = FaultBarrier(_logger, "The span of an attempt could not be started", BaseException)
+_SETS = FaultBarrier(_logger, "The attributes of an attempt could not be set", BaseException)
 
 
 def start_attempt(
@@ -64,14 +66,10 @@ def start_attempt(
 def set_ended_attributes(span: Span, row: AttemptRow, tool: Tool[..., Any] | None) -> None:
     """Set the attributes that were not known when the attempt started."""
     executor, landed = row[1], row[6]
-    try:
+    with _SETS:
         if tool is None or executor != tool.run_in:
             span.set_attribute(semconv.EXECUTOR, executor)
         span.set_attribute(semconv.LANDED, landed)
-    except BaseException as exc:  # a foreign tracer may raise anything
-        if is_interrupt(exc):
-            raise
-        _logger.exception("The attributes of an attempt could not be set")
 
 
 class AttemptSpan(Span):
@@ -139,11 +137,10 @@ class AttemptSpan(Span):
     def _start(self, executor: str | None = None, landed: Landed | None = None) -> Span:
         token = attach(self._outer)  # for span processors that ask for the current span
         try:
-            return start_attempt(self._tracer, self._outer, self._number, self.tool, self._started_at, executor, landed)
-        except BaseException as exc:  # a sampler or a span processor may raise anything
-            if is_interrupt(exc):
-                raise
-            _logger.exception("The span of an attempt could not be started")
+            with STARTS_ATTEMPT:
+                return start_attempt(
+                    self._tracer, self._outer, self._number, self.tool, self._started_at, executor, landed
+                )
             return NonRecordingSpan(get_current_span(self._outer).get_span_context())
         finally:
             detach(token)

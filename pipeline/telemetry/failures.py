@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from .. import semconv
 from ..errors import Denied, InvalidParams, MalformedCall, TimedOut, Unavailable
+from ..foreign_values import FaultBarrier
 from ..privacy import RemoteCause, get_logger
 from ..privacy.secret_places import show_path
 from ..tools.definition import Tool
@@ -17,7 +18,7 @@ from .attributes import to_wire_text
 
 Facts: TypeAlias = Mapping[str, str | list[str]]
 NO_FACTS: Facts = {}
-_logger = get_logger()
+_DESCRIBES = FaultBarrier(get_logger(), "A failure could not be described")
 _MAX_PROBLEMS = 20  # per call
 _MAX_STATUS = 1_000  # characters
 _MAX_RULE = 40  # characters
@@ -69,11 +70,9 @@ def describe_failure(error: object, tool: Tool[..., Any] | None, decided_by: str
     """
     if error is None:
         return NO_FACTS
-    try:
+    with _DESCRIBES:  # a custom stage may make an error of any shape, and a schema may have any shape
         return _describe(error, tool, decided_by)
-    except Exception:  # a custom stage may make an error of any shape, and a schema may have any shape
-        _logger.exception("A failure could not be described")
-        return NO_FACTS
+    return NO_FACTS
 
 
 def _describe(error: object, tool: Tool[..., Any] | None, decided_by: str) -> Facts:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 import anyio
 
 from ..call import Call, Outcome
+from ..foreign_values import FaultBarrier
 from ..privacy import get_logger
 from ..report import CallReport, LiveSink
 from .event_rows import Event
@@ -62,11 +63,8 @@ async def follow(
 
 
 async def _pass_on(events: Events, listener: Callable[[Event], Any]) -> None:
-    async for event in events:
-        try:
+    with FaultBarrier(_logger, "A listener failed"):
+        async for event in events:
             answer = listener(event)
             if isawaitable(answer):
                 await answer
-        except Exception:  # a listener is foreign code
-            _logger.exception("A listener failed")
-            return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from opentelemetry.context import get_current
 
-from ..event_loops import is_interrupt
+from ..foreign_values import FaultBarrier
 from ..privacy import get_logger
 from ..report import AttemptRow, CallReport, LiveReport, LiveSink, Recorder, is_live_sink, notify
 from ..semconv import OTHER, SUPPRESS
@@ -149,17 +149,12 @@ class Listeners:
         self.idle_from, self.idle_until = (0, 0) if active else (now, now + _SECOND)
 
     def _find_metrics(self) -> Instruments | None:
-        try:
+        with FaultBarrier(_logger, "Metrics could not be set up", BaseException):  # a meter provider is foreign code
             found = make_instruments(self._meter_provider, stages=self._stage_durations)
             if found is not None and self._deferred is not None:
                 self._deferred.report_to(found)
-        except BaseException as exc:  # a meter provider may raise anything, and must not fail the call
-            if is_interrupt(exc):
-                raise
-            _logger.exception("Metrics could not be set up")
-            return None
-        else:
             return found
+        return None
 
 
 is_enabled_for = flow.isEnabledFor  # asked for each call of a pipeline without Trace

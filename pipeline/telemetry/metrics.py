@@ -11,7 +11,7 @@ from opentelemetry.context import Context
 
 from .. import semconv
 from ..errors import Repair
-from ..event_loops import is_interrupt
+from ..foreign_values import FaultBarrier
 from ..forking import register_after_fork
 from ..privacy import get_logger
 from ..report import AttemptRow, LiveReport, StageRow, find_decider
@@ -86,7 +86,7 @@ Measurement: TypeAlias = tuple[
     str, int, str | None, str, Sequence[Repair], Sequence[StageRow], Sequence[AttemptRow], Context | None
 ]
 
-_logger = get_logger()
+_MEASURES = FaultBarrier(get_logger(), "A listener failed: a call could not be measured", BaseException)
 
 
 class Instruments:
@@ -164,12 +164,8 @@ def measure(report: LiveReport, verdict: str | None, context: Context | None) ->
 
 def record_safely(instruments: Instruments, measurement: Measurement) -> None:
     """Record an ended call. A meter provider is foreign code: log an exception that it raises."""
-    try:
+    with _MEASURES:
         instruments.record(measurement)
-    except BaseException as exc:  # of any class: it must not end the deferring thread
-        if is_interrupt(exc):
-            raise
-        _logger.exception("A listener failed: a call could not be measured")
 
 
 def _with_error(labels: dict[str, str], verdict: str | None) -> dict[str, str]:

@@ -11,13 +11,14 @@ from opentelemetry.util.types import AttributeValue
 
 from .. import semconv
 from ..call import Call
-from ..event_loops import is_interrupt
+from ..foreign_values import FaultBarrier
 from ..privacy import get_logger
 from ..report import CallReport
 from .attributes import to_wire_text
 
 Describe: TypeAlias = Callable[[Call], Mapping[str, AttributeValue] | None]
 _logger = get_logger()
+_SILENTLY = FaultBarrier(stops=BaseException)
 _OURS = (
     "toolcall.",
     "gen_ai.tool.",
@@ -38,14 +39,11 @@ def describe_call(span: Span, report: CallReport, describe: Describe) -> None:
     so is an attribute beyond 64. An exception of the function is logged.
     """
     redacted = report.redacted
-    try:
+    items: list[tuple[Any, Any]] = []
+    with FaultBarrier(_logger, "The attributes of a call could not be made", BaseException):
         given: Any = describe(report.call if redacted is None else redacted.call)
-        items = [] if given is None else list(islice(cast("Mapping[Any, Any]", given).items(), _MAX_ATTRIBUTES + 1))
-    except BaseException as exc:  # it is the application's, and may raise anything
-        if is_interrupt(exc):
-            raise
-        _logger.exception("The attributes of a call could not be made")
-        return
+        if given is not None:
+            items = list(islice(cast("Mapping[Any, Any]", given).items(), _MAX_ATTRIBUTES + 1))
     if len(items) > _MAX_ATTRIBUTES:
         _warn_once(_name(items.pop()[0]), f"there are more than {_MAX_ATTRIBUTES}")
     for given_key, value in items:
@@ -72,12 +70,9 @@ def _name(key: object) -> str:
 
 def _read_value(value: object) -> AttributeValue | None:
     """Return the value as an attribute: a text, a bool, a number, or several of one type; None for anything else."""
-    try:
+    with _SILENTLY:  # a foreign number or sequence may raise anything
         return _convert(value)
-    except BaseException as exc:  # a foreign number or sequence may raise anything
-        if is_interrupt(exc):
-            raise
-        return None
+    return None
 
 
 def _convert(value: object) -> AttributeValue | None:

@@ -11,12 +11,12 @@ from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Span, Tracer, get_current_span, set_span_in_context
 
 from .. import semconv
-from ..event_loops import is_interrupt
+from ..foreign_values import FaultBarrier
 from ..privacy import get_logger
 from ..report import AttemptRow, LiveReport, StageRow
 from ..semconv import OTHER
 from ..tools.definition import Tool
-from .attempt_span import AttemptSpan, set_ended_attributes, start_attempt
+from .attempt_span import STARTS_ATTEMPT, AttemptSpan, set_ended_attributes, start_attempt
 from .attributes import make_span_start, set_call_attributes
 from .deferred import DeferredSpans
 from .detail import NOTABLE_STAGES, SpanDetail, set_detail_attributes, sum_stage_durations
@@ -24,7 +24,7 @@ from .failures import NO_FACTS, describe_failure
 from .metrics import Instruments, measure, record_safely
 from .spans import Anchors, end_span, has_notable, make_stage_spans
 
-_logger = get_logger()
+_RECORDS = FaultBarrier(get_logger(), "A call could not be recorded", BaseException)
 _TOGETHER = 5_000  # ns; reading two clocks takes a tenth of it
 _MAX_READINGS = 4
 
@@ -110,12 +110,9 @@ class SpanRecorder:
         options = self._options
         live: Span | None = None
         if options.deferred is None:
-            try:
+            with STARTS_ATTEMPT:
                 live = start_attempt(options.tracer, outer, number, tool)
-            except BaseException as exc:  # a sampler or a span processor may raise anything
-                if is_interrupt(exc):
-                    raise
-                _logger.exception("The span of an attempt could not be started")
+            if live is None:
                 return None
         now, started = _read_clocks()
         offset = started - now
@@ -157,7 +154,7 @@ class SpanRecorder:
             # Copies: a run that a stage left behind may still write to the report.
             self._rows, self._attempt_rows = report.rows.copy(), report.attempt_rows.copy()
             span, tool, detail = self._span, report.tool, options.detail
-            try:
+            with _RECORDS:  # rendering the user's values runs foreign code, and so do span processors
                 if verdict is not None:
                     self._facts = describe_failure(report.error, tool, report.decided_by)
                 set_call_attributes(span, report)
@@ -166,10 +163,6 @@ class SpanRecorder:
                     span.set_attribute(semconv.TOOL_NAME, tool.name)
                 if detail.more:
                     set_detail_attributes(span, report, detail)
-            except BaseException as exc:  # rendering the user's values runs foreign code, and so do span processors
-                if is_interrupt(exc):
-                    raise
-                _logger.exception("A call could not be recorded")
         if options.deferred is None:
             self.make_spans()
             return
@@ -181,7 +174,7 @@ class SpanRecorder:
         """End the spans of the attempts, make those of the stages, and end the call's span if it has not ended."""
         options, rows = self._options, self._rows
         stages = options.detail.stages
-        try:
+        with _RECORDS:
             for attempt in self._attempts:
                 attempt.finish()
             if rows and stages:
@@ -196,10 +189,6 @@ class SpanRecorder:
                     )
             elif rows:
                 self._span.set_attributes(sum_stage_durations(rows))
-        except BaseException as exc:  # a foreign tracer may raise anything
-            if is_interrupt(exc):
-                raise
-            _logger.exception("A call could not be recorded")
         if options.deferred is None or not stages:
             end_span(self._span, self._verdict, self._end, self._facts)
 

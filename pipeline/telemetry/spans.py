@@ -13,7 +13,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
 from .. import semconv
-from ..event_loops import is_interrupt
+from ..foreign_values import FaultBarrier
 from ..privacy import get_logger
 from ..report import CANCELLED, AttemptRow, StageRow
 from .failures import Facts, describe_status
@@ -25,6 +25,9 @@ Anchors: TypeAlias = dict[int, tuple[Context, int]]
 NOTABLE = 1_000_000  # ns of work; a stage with more is notable
 _APART = 10_000  # ns; a stage that worked longer than that outside of its span has an attribute for it
 _logger = get_logger()
+# Samplers and span processors are foreign code.
+_ENDS = FaultBarrier(_logger, "A span could not be ended", BaseException)
+_MAKES = FaultBarrier(_logger, "The span of a stage could not be made", BaseException)
 
 
 def end_span(span: Span, verdict: str | None, end: int, facts: Facts | None = None) -> None:
@@ -33,17 +36,13 @@ def end_span(span: Span, verdict: str | None, end: int, facts: Facts | None = No
     With ``facts`` None, as for a stage, the status has no description. The status OK belongs to the application, says
     the specification. Exceptions of span processors are logged.
     """
-    try:
+    with _ENDS:
         if verdict is not None:
             span.set_attribute(semconv.ERROR_TYPE, verdict)
             if facts:
                 span.set_attributes(facts)
             span.set_status(StatusCode.ERROR, None if facts is None else describe_status(verdict, facts))
         span.end(end)
-    except BaseException as exc:  # a span processor may raise anything
-        if is_interrupt(exc):
-            raise
-        _logger.exception("A span could not be ended")
 
 
 def has_notable(rows: Sequence[StageRow]) -> bool:
@@ -89,16 +88,12 @@ def make_stage_spans(
         if notable and decided is None and not note and own <= NOTABLE:
             continue
         context, offset = anchors.get(attempt, of_call)
-        try:
+        with _MAKES:
             span = start_span(name, context, INTERNAL, attributes, None, start + offset)
             if decided is None:
                 span.end(end + offset)
             else:
                 end_span(span, decided, end + offset)
-        except BaseException as exc:  # a sampler or a span processor may raise anything
-            if is_interrupt(exc):
-                raise
-            _logger.exception("The span of a stage could not be made")
 
 
 def _describe_stage(note: str, own: int, verdict: str | None, decided: str | None) -> dict[str, str | float]:

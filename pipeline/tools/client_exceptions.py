@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from ..foreign_values import FaultBarrier
 from .client_rules import (
     Kind,
     Meaning,
@@ -174,10 +175,8 @@ def find_meaning(exc: BaseException) -> Meaning | None:
     rule = _find_rule(type(exc))
     found: Kind | Meaning | None = None
     if callable(rule):
-        try:
+        with FaultBarrier():  # a foreign exception may hold anything
             found = rule(exc)
-        except Exception:  # noqa: BLE001  # a foreign exception may hold anything
-            found = None
     else:
         found = rule
     if found is None:

@@ -68,14 +68,14 @@ class Tool(Generic[P, T]):
     Attributes:
         name: The name that a model sees and calls.
         fn: The original function, called with keyword arguments.
-        effect: What a repeated call does, see `Effect`.
+        effect: Effect of a repeated call, see `Effect`.
         description: The description that a model sees.
         reveal: Exceptions whose text the model may see.
         aliases: Further names that find it.
         run_in: Where it runs, such as ``thread``.
         context: Whether the first parameter is a `ToolContext`, which is not part of the schema.
         verify_with: The tool that shows whether a lost call of this one took effect. None: no such tool.
-        undeclared: What becomes of arguments that the schema does not declare. None: as the schema says.
+        undeclared: Treatment of arguments that the schema does not declare. None: as the schema says.
         detect: Finds failures in what it returns, see `returned_error`. None: what it returns is a success.
         nothing: The meaning of an empty ``Maybe`` that it returns: a kind of error, a `ToolFailed`, or None: a success
             that holds None.

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import attrs
 
 from ..errors import Crashed, ExecutionFailed, FailureDetails, SetupError, ToolError
-from ..foreign_values import or_default
+from ..foreign_values import FaultBarrier, or_default
 from ..messages.values import elide_middle
 from ..privacy import PublicText, approved
 from .client_rules import Kind, kind_of_status
@@ -97,10 +97,9 @@ class ReturnedError:
         given: Any = value
         if not isinstance(value, Mapping) or not (_read(given, "ok") is True or _read(given, "success") is True):
             return given
-        try:
-            envelope: dict[object, object] = dict(given)
-        except Exception:  # noqa: BLE001  # a foreign mapping may raise anything
-            return given
+        envelope: dict[object, object] = {}
+        with FaultBarrier():  # a foreign mapping may raise anything
+            envelope = dict(given)
         inner = [name for name in ("data", "result") if name in envelope]
         return envelope[inner[0]] if len(inner) == 1 and _ENVELOPE.issuperset(envelope) else given
 

@@ -32,7 +32,7 @@ async def open_containers(value: object) -> Any:
 
     Returns:
         Success with a value that is none of them; Failure with what the failed one held; or Nothing, as it is, for an
-        empty Maybe. A RequiresContext, which nobody has called, is a Failure with a TypeError.
+        empty Maybe. A RequiresContext, that was not called, is a Failure with a TypeError.
 
     Raises:
         BaseException: A Future raised it.

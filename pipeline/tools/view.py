@@ -7,6 +7,7 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 from ..errors import SetupError, Unavailable
+from ..foreign_values import FaultBarrier
 from ..forking import register_after_fork
 from ..options import read_names
 from ..privacy import get_logger
@@ -16,7 +17,7 @@ from .definition import Tool
 from .matching import Spelling
 
 Listener: TypeAlias = Callable[[], object]
-_logger = get_logger()
+_LISTENS = FaultBarrier(get_logger(), "a listener of ToolRegistry.on_change failed")
 
 
 class ToolView:
@@ -254,10 +255,8 @@ class ToolView:
 
     def _call_listeners(self) -> None:
         for listener in self._listeners:
-            try:
+            with _LISTENS:  # the change may have been made by a call, which must not fail
                 listener()
-            except Exception:  # a user's function; the change may have been made by a call, which must not fail
-                _logger.exception("a listener of ToolRegistry.on_change failed")
 
     def _publish(self) -> None:
         gate = self._locks.find_gate()
