@@ -627,9 +627,18 @@ def resolve_call(db: Path, id_: str, landed: str, value: str | None, by: str) ->
     sys.exit(code)
 
 
-@toolcall.group()
+class _StoreFirst(click.Group):
+    """Takes the store in front of its commands too: ``approvals calls.db list`` is ``approvals list calls.db``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if len(args) > 1 and args[0] not in self.commands and args[1] in self.commands:
+            args = [args[1], args[0], *args[2:]]
+        return super().parse_args(ctx, args)
+
+
+@toolcall.group(cls=_StoreFirst)
 def approvals() -> None:
-    """List the calls that wait for a person's decision, and decide."""
+    """List the calls that wait for a person's decision, and decide: `toolcall approvals STORE list`."""
 
 
 _STORE = click.argument("store", metavar="STORE", type=click.Path(dir_okay=False, path_type=Path))
