@@ -245,6 +245,8 @@ def _mask_arguments(arguments: object, mask: Mask) -> object:
     if arguments in _NOTHING:
         return arguments
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+    if len(text) > _MAX_TEXT:
+        return REDACTED
     if mask(text) == text:
         return arguments
     if not isinstance(arguments, str):
@@ -331,6 +333,8 @@ class NestedCalls:
             guard = self.find(name)
         except LookupError:
             self.collector.add(arguments, declared=False)
+            return REDACTED
+        if guard is not None and self.collector.is_full:
             return REDACTED
         if guard is None:
             return self._redact(arguments, _MAX_DEPTH - 1, known)
