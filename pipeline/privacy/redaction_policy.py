@@ -108,7 +108,7 @@ class RedactionPolicy:
             if guard is None:
                 return redacted
             mask = _make_mask(guard, call, params)
-            shown = _with(redacted.call, _mask_arguments(redacted.call.arguments, mask))
+            shown = _with(redacted.call, mask_arguments(redacted.call.arguments, mask))
             return attrs.evolve(redacted, call=shown, mask=mask)
         except Exception:  # noqa: BLE001  # a foreign mapping may raise anything, and so may a type without a schema
             return RedactedCall(
@@ -240,7 +240,7 @@ def mask_error(error: E, mask: Mask) -> E:
     return attrs.evolve(cast("Any", error), **changed) if changed else error
 
 
-def _mask_arguments(arguments: object, mask: Mask) -> object:
+def mask_arguments(arguments: object, mask: Mask) -> object:
     """Mask the secrets of a call in its other arguments: a model may send the password in the URL as well."""
     if arguments in _NOTHING:
         return arguments
