@@ -80,7 +80,8 @@ class Ledger:
     Without the store nothing begins: such a call is `Unavailable`, and reads go on.
 
     Args:
-        store: Where, see `toolcall_pipeline.stores`. The pipeline opens and closes it.
+        store: Where, see `toolcall_pipeline.stores`. The pipeline opens and closes it. Default: the memory of this
+            process.
         secret: The key of the digests, at most 64 bytes: without it, who reads the store could guess short arguments.
             Default ``b""``: no key.
         keep: Seconds for which an answer is kept. Default: 7 days.
@@ -114,7 +115,7 @@ class Ledger:
         },
     )
 
-    store: Store
+    store: Store = attrs.field(factory=Memory)
     secret: bytes = attrs.field(default=b"", kw_only=True, repr=False)
     keep: float = attrs.field(default=7 * 86400.0, validator=is_number(above=0, unit="seconds"), kw_only=True)
     max_wait: float = attrs.field(default=30.0, validator=is_number(least=0, unit="seconds"), kw_only=True)
@@ -175,13 +176,13 @@ class Ledger:
             self._owner = Owner(self.store, self.lease, self._flush)
         owner = self._owner
         if owner is None or not owner.may_begin:
-            return _away(call.tool.name, "the ledger is not open in this process, or its lease ended")
-        names = Names.of(call, self.secret)
+            return self._refuse(call, "the ledger is not open in this process, or its lease ended")
+        names = self._name(call)
         try:
             await self._flush()
             claim = await self._claim(call, names, owner)
-        except StoreError:
-            return _away(call.tool.name, "the ledger cannot be reached")
+        except StoreError as exc:
+            return self._refuse(call, "the ledger cannot be reached", exc)
         if not isinstance(claim, Claim):
             return claim
         call = call.with_idempotency_key(claim.key) if claim.key != call.idempotency_key else call
@@ -195,6 +196,19 @@ class Ledger:
             await self._end(claim, call, guards, outcome, owner)
             self._flights.pop(names.id, None)
             flight.end(outcome)
+
+    def _name(self, call: ValidCall) -> Names:
+        """The keys of a call."""
+        return Names.of(call, self.secret)
+
+    def _describe(self, call: ValidCall) -> Delivery:
+        """What is kept of a delivery beside its state."""
+        return {"tool": call.tool.name, "at": timing.wall_time(), "runs": 1}
+
+    def _refuse(self, call: ValidCall, reason: str, cause: StoreError | None = None) -> Outcome:
+        """The answer to a call that does not begin, for it could not be kept that it does."""
+        del cause
+        return _away(call.tool.name, reason)
 
     async def _end(self, claim: Claim, call: ValidCall, guards: Guards, outcome: Outcome | None, owner: Owner) -> None:
         """Write how it ended, also in a task that is cancelled; if the store gives no answer, later."""
@@ -243,7 +257,7 @@ class Ledger:
         until, poll = timing.monotonic() + self.max_wait, _FIRST_POLL
         key = call.idempotency_key or (make_uuid() if call.tool.effect == "keyed" else "")
         new: Delivery = {"state": "begun", "owner": owner.name, "intent": names.intent, "key": key}
-        new |= {"tool": call.tool.name, "at": timing.wall_time(), "runs": 1}
+        new |= self._describe(call)
         claim = await self._begin(
             call, owner, names, new, None, (None, {}), ()
         )  # most calls are the first of their kind

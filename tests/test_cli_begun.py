@@ -1,12 +1,13 @@
-"""``toolcall run``: a call that may have taken effect is marked before it begins, and is not run again by --resume."""
+"""``toolcall run``: what began is kept beside RESULTS, so --resume repeats no effect and loses no answer."""
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,7 @@ import pytest
 
 from benchmarks.scale.kill_and_resume import kill_and_resume
 from cli_desk import Desk, open_desk, until
-from toolcall_pipeline.cli.run.calls_file import CallLine, parse_line
-from toolcall_pipeline.cli.run.marks_file import MarksFile
-from toolcall_pipeline.cli.run.results_file import ResultsFile
-from toolcall_pipeline.cli.terminal_text import CommandError
+from toolcall_pipeline.stores import SQLite, StoreError
 
 pytestmark = pytest.mark.long  # each test starts processes
 
@@ -55,8 +53,11 @@ def undeclared() -> None:
     act()
 
 @tools.tool(effect="keyed", context=True)
-def charge(context: ToolContext) -> None:
+def charge(context: ToolContext) -> str:
+    with (HERE / "keys").open("a") as file:
+        file.write(context.idempotency_key + "\\n")
     act()
+    return "charged"
 
 @tools.tool(effect="idempotent")
 def put() -> None:
@@ -81,8 +82,24 @@ async def renames() -> None:
     os.rename(HERE / "results.jsonl", HERE / "renamed.jsonl")
 
 @tools.tool(effect="read")
-async def removes_marks() -> None:
-    os.unlink(HERE / "results.jsonl.begun")
+async def removes_ledger() -> None:
+    os.unlink(HERE / "results.jsonl.ledger")
+
+@tools.tool(effect="mutating")
+async def buy(n: int) -> str:
+    (HERE / f"bought {n}").touch(exist_ok=False)
+    act()
+    return f"bought {n}"
+
+@tools.tool(effect="mutating", verify=lambda call, key: Success("found it"))
+async def verified() -> str:
+    act()
+    return "done"
+
+if os.environ.get("VICTIM") == "row":
+    from toolcall_pipeline.cli.run.results_file import ResultsFile
+    ResultsFile.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    del os.environ["VICTIM"]
 
 @tools.tool(effect="mutating")
 async def waits() -> None:
@@ -127,9 +144,9 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
         yield made
 
 
-def kill_in_the_body(desk: Desk, *options: str, target: str = "tools") -> None:
-    """Run CALLS until a body kills the run."""
-    victim = "parent" if "process" in options else "self"
+def kill_in_the_body(desk: Desk, *options: str, target: str = "tools", victim: str = "self") -> None:
+    """Run CALLS until a body kills the run, or with "row" the writing of its first row."""
+    victim = "parent" if "process" in options else victim
     with desk.start(*options, target=target, env={**os.environ, "VICTIM": victim}) as process:
         _, told = process.communicate()
     assert process.returncode == -signal.SIGKILL, told.decode()
@@ -145,7 +162,6 @@ MARKED = [
     pytest.param("pay", [], "tools", id="thread"),
     pytest.param("post", [], "tools", id="loop"),
     pytest.param("undeclared", [], "tools", id="undeclared effect"),
-    pytest.param("charge", [], "tools", id="keyed"),
     pytest.param("second_attempt", [], "tools", id="second attempt"),
     pytest.param("pay", IN_PROCESSES, "tools", id="process"),
     pytest.param("post", IN_PROCESSES, "tools", id="async in a process"),
@@ -168,17 +184,85 @@ def test_a_call_that_began_is_not_run_again(desk: Desk, name: str, options: list
     assert (row["line"], row["id"], row["name"], row["ok"], row["kind"]) == (1, "c1", name, False, "outcome_unknown")
     assert "may have taken effect" in row["told"]
     assert ("look" in row["told"], row["tool"]) == (name == "pay", None if target == "own_end" else name)
-    assert (count_effects(desk), desk.marks.exists()) == (1, False)
+    assert (count_effects(desk), desk.ledger.exists()) == (1, False)
 
 
 @pytest.mark.parametrize("target", ["tools", "own_middleware", "outermost"])
 @pytest.mark.parametrize("name", ["look", "put"])
 def test_a_call_that_is_safe_to_repeat(desk: Desk, name: str, target: str) -> None:
-    """A read or idempotent call is not marked: after a kill in its body it is run again."""
+    """A read or idempotent call is not kept: after a kill in its body it is run again."""
     desk.put({"name": name})
     kill_in_the_body(desk, target=target)
     assert desk.run("--resume", target=target).exit_code == 0
     assert (desk.by_line[1]["ok"], count_effects(desk)) == (True, 2)
+
+
+def test_a_keyed_call_keeps_its_key(desk: Desk) -> None:
+    """A keyed call that began is run again with the key that its body had, so the service answers as it did."""
+    desk.put({"name": "charge"})
+    kill_in_the_body(desk)
+    assert desk.run("--resume").exit_code == 0
+    keys = (desk.path / "keys").read_text().split()
+    assert (len(keys), len(set(keys)), desk.by_line[1]["value"]) == (2, 1, "charged")
+
+
+def test_an_answer_without_a_row(desk: Desk) -> None:
+    """A run that is killed between the end of a call and its row loses no answer, and repeats nothing."""
+    desk.put({"id": "c1", "name": "buy", "arguments": {"n": 1}}, {"name": "pay"})
+    kill_in_the_body(desk, "--concurrency", "1", victim="row")
+    assert (count_effects(desk), desk.results.read_bytes()) == (1, b"")
+    result = desk.run("--resume")
+    assert (result.exit_code, "may have taken effect" in result.stderr) == (0, False), result.stderr
+    row = desk.by_line[1]
+    assert (row["ok"], row["value"], row["tool"], row["attempts"]) == (True, "bought 1", "buy", 1)
+    assert (desk.by_line[2]["ok"], count_effects(desk)) == (True, 2)
+
+
+def test_a_tool_that_can_be_asked(desk: Desk) -> None:
+    """A call that began is no longer unknown where its tool finds out what became of it."""
+    desk.put({"name": "verified"})
+    kill_in_the_body(desk)
+    assert desk.run("--resume").exit_code == 0
+    assert (desk.by_line[1]["value"], count_effects(desk)) == ("found it", 1)
+
+
+@pytest.mark.parametrize("victim", ["self", "row"])
+def test_in_another_order(desk: Desk, victim: str) -> None:
+    """A line that began, or ended without a row, is found again wherever it stands, beside equal ones as well."""
+    lines: list[object] = [{"id": "c", "name": "buy", "arguments": {"n": n}} for n in (1, 2, 3)]
+    desk.put(*lines, {"name": "pay"}, {"name": "pay"})
+    kill_in_the_body(desk, "--concurrency", "1", victim=victim)
+    desk.put({"name": "pay"}, *reversed(lines), {"name": "pay"})
+    assert desk.run("--resume").exit_code == 0
+    found = desk.by_line
+    first = ("outcome_unknown", None) if victim == "self" else (None, "bought 1")
+    assert [(found[number]["kind"], found[number]["value"]) for number in (2, 3, 4)] == [
+        (None, "bought 3"),
+        (None, "bought 2"),
+        first,
+    ]
+    assert (found[1]["ok"], found[5]["ok"], count_effects(desk)) == (True, True, 5)
+
+
+def test_a_line_that_began_and_was_changed(desk: Desk) -> None:
+    """A line that began and that CALLS no longer has stops the run before any call."""
+    desk.put({"name": "buy", "arguments": {"n": 1}}, {"name": "pay"})
+    kill_in_the_body(desk, "--concurrency", "1")
+    desk.put({"name": "buy", "arguments": {"n": 2}}, {"name": "pay"})
+    result = desk.run("--resume")
+    assert (result.exit_code, count_effects(desk)) == (2, 1)
+    assert "1 call that had begun has a line that CALLS no longer has" in result.stderr
+
+
+@pytest.mark.parametrize(("conversation", "effects"), [(None, 2), ("one", 1)])
+def test_lines_of_one_conversation(desk: Desk, conversation: str | None, effects: int) -> None:
+    """What one line of a conversation lost, an equal one does not repeat. Lines without one are on their own."""
+    desk.put(*({"id": f"c{n}", "name": "pay", "conversation": conversation} for n in (1, 2)))
+    kill_in_the_body(desk, "--concurrency", "1")
+    assert desk.run("--resume").exit_code == 0
+    kinds = [desk.by_line[number]["kind"] for number in (1, 2)]
+    assert kinds == ["outcome_unknown", None if conversation is None else "outcome_unknown"]
+    assert count_effects(desk) == effects
 
 
 def test_rerun_unknown(desk: Desk) -> None:
@@ -199,32 +283,34 @@ def test_rerun_unknown(desk: Desk) -> None:
 
 
 def test_without_results(desk: Desk) -> None:
-    """Marks hold where RESULTS is lost: a run without --resume is refused, and a resumed one does not repeat."""
+    """The ledger holds where RESULTS is lost: a run without --resume is refused, and a resumed one does not repeat."""
     desk.put({"name": "pay"})
     kill_in_the_body(desk)
     desk.results.unlink()
     result = desk.run()
     assert (result.exit_code, count_effects(desk)) == (2, 1)
-    assert "names 1 call of an earlier run that may have taken effect: continue that run with --resume" in result.stderr
+    assert "has 1 call of an earlier run: continue that run with --resume, or remove the file" in result.stderr
     assert desk.run("--resume").exit_code == 0
     assert (desk.by_line[1]["kind"], count_effects(desk)) == ("outcome_unknown", 1)
 
 
 def test_renamed_after_a_kill(desk: Desk) -> None:
-    """A file of results that was renamed without its marks is refused, and resumed when they are renamed as well."""
+    """A file of results that was renamed without its ledger is refused, and resumed when that is renamed as well."""
     desk.put({"name": "fails"}, {"name": "pay"})
     kill_in_the_body(desk, "--concurrency", "1")
     moved = desk.results.rename(desk.path / "moved.jsonl")
     result = desk.run("--resume", "-o", str(moved))
-    assert (result.exit_code, "results.jsonl.begun has the marks of its calls" in result.stderr) == (2, True)
-    moved_marks = desk.marks.rename(desk.path / "moved.jsonl.begun")
+    assert (result.exit_code, "results.jsonl.ledger has its calls" in result.stderr) == (2, True)
+    for suffix in ("", "-wal", "-shm"):
+        if (file := desk.ledger.with_name(desk.ledger.name + suffix)).exists():
+            file.rename(desk.path / f"moved.jsonl.ledger{suffix}")
     assert desk.run("--resume", "-o", str(moved)).exit_code == 0
     assert [json.loads(line)["kind"] for line in moved.read_bytes().splitlines()] == ["execution", "outcome_unknown"]
-    assert (count_effects(desk), moved_marks.exists()) == (1, False)
+    assert (count_effects(desk), (desk.path / "moved.jsonl.ledger").exists()) == (1, False)
 
 
 def test_through_a_link(desk: Desk) -> None:
-    """A link to RESULTS finds the marks of the file that it leads to."""
+    """A link to RESULTS finds the ledger of the file that it leads to."""
     desk.put({"name": "pay"})
     kill_in_the_body(desk)
     (desk.path / "elsewhere").mkdir()
@@ -234,28 +320,18 @@ def test_through_a_link(desk: Desk) -> None:
     assert (desk.by_line[1]["kind"], count_effects(desk)) == ("outcome_unknown", 1)
 
 
-def test_marks_are_gone_when_all_is_done(desk: Desk) -> None:
-    """Both files are for their owner only; the marks are removed when each call has its result."""
+def test_the_ledger_is_gone_when_all_is_done(desk: Desk) -> None:
+    """All files are for their owner only; the ledger is removed when each call has its result."""
     desk.put({"name": "waits"}, {"name": "pay"}, {"name": "fails"})
     with desk.start() as process:
         until(lambda: count_effects(desk) == 2)
-        assert [file.stat().st_mode & 0o777 for file in (desk.results, desk.marks)] == [0o600, 0o600]
-        marked = [json.loads(line) for line in desk.marks.read_bytes().splitlines()]
+        files = list(desk.path.glob("results.jsonl*"))
+        assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+        assert desk.ledger in files
         (desk.path / "go").touch()
         process.communicate()
-    assert any((each.get("line"), each.get("tool")) == (1, "waits") for each in marked)
-    assert (process.returncode, desk.marks.exists(), len(desk.by_line)) == (0, False, 3)
-
-
-def test_a_call_that_waits_for_a_thread(desk: Desk) -> None:
-    """A call whose body has not begun is not marked, however far it has come."""
-    desk.put({"name": "holds_a_thread"}, {"name": "holds_a_thread"}, {"name": "fails"}, {"name": "post"})
-    with desk.start("--workers", "1", "--concurrency", "4") as process:
-        desk.await_rows(1)  # of the async tool, so the other calls have come to the only thread
-        until(lambda: count_effects(desk) == 2)
-        process.kill()
-    marks = [json.loads(line) for line in desk.marks.read_bytes().splitlines()]
-    assert sorted(mark["tool"] for mark in marks if "tool" in mark) == ["holds_a_thread", "post"]
+    assert (process.returncode, list(desk.path.glob("results.jsonl*"))) == (0, [desk.results])
+    assert len(desk.by_line) == 3
 
 
 def test_interrupted_in_the_body(desk: Desk) -> None:
@@ -265,7 +341,7 @@ def test_interrupted_in_the_body(desk: Desk) -> None:
         until(lambda: count_effects(desk) == 1)
         process.send_signal(signal.SIGINT)
         process.communicate()
-    assert (process.returncode, desk.marks.exists(), desk.rows) == (130, True, [])
+    assert (process.returncode, desk.ledger.exists(), desk.rows) == (130, True, [])
     assert desk.run("--resume").exit_code == 0
     assert [desk.by_line[line]["kind"] for line in (1, 2)] == ["outcome_unknown", None]
     assert count_effects(desk) == 2
@@ -275,7 +351,7 @@ def test_interrupted_in_the_body(desk: Desk) -> None:
     ("name", "error"),
     [
         ("renames", "RESULTS was renamed, replaced or removed during the run"),
-        ("removes_marks", "results.jsonl.begun was renamed, replaced or removed during the run"),
+        ("removes_ledger", "results.jsonl.ledger was renamed, replaced or removed during the run"),
     ],
 )
 def test_renamed_during_the_run(desk: Desk, name: str, error: str) -> None:
@@ -296,7 +372,7 @@ def test_renamed_at_the_end(desk: Desk) -> None:
 
 def test_running_calls_end_when_the_run_has_to_stop(desk: Desk) -> None:
     """A call that runs when the run has to stop still gets its result."""
-    desk.put({"name": "waits"}, {"name": "removes_marks"}, {"name": "pay"})
+    desk.put({"name": "waits"}, {"name": "removes_ledger"}, {"name": "pay"})
     with desk.start("--concurrency", "2") as process:
         assert process.stderr is not None
         while b"stopping" not in (line := process.stderr.readline()):
@@ -307,78 +383,55 @@ def test_running_calls_end_when_the_run_has_to_stop(desk: Desk) -> None:
     assert {line: row["ok"] for line, row in desk.by_line.items()} == {1: True, 2: True}
 
 
-OWNER = '{"results": 1}\n'
-LINE = parse_line(1, json.dumps({"id": "c1", "name": "pay"}).encode())
-MARK = json.dumps({"line": 1, "call": LINE.digest, "tool": "pay"}) + "\n"
-REFUSED = [
-    pytest.param("mine", "mine\n", "line 1 is not a mark of toolcall run", id="something else"),
-    pytest.param("text", OWNER + "[1]\n" + MARK, "line 2 is not a mark of toolcall run", id="no object"),
-    pytest.param("keys", '{"line": 1}\n', "line 1 is not a mark", id="other keys"),
-    pytest.param("type", MARK.replace("1,", '"1",'), "line 1 is not a mark", id="other types"),
-    pytest.param(
-        "call", MARK.replace(LINE.digest, "1"), "line 1 of CALLS is not the call that has its mark", id="call"
-    ),
-    pytest.param(
-        "line", MARK.replace("1,", "7,"), "1 call that had begun has a line that CALLS no longer has", id="line"
-    ),
-]
-
-
-@pytest.mark.parametrize(("_", "content", "error"), REFUSED)
-def test_marks_that_do_not_belong(desk: Desk, _: str, content: str, error: str) -> None:
-    """Marks of other calls, and a file that contains no marks, end the run and stay as they are."""
-    desk.put({"id": "c1", "name": "pay"})
-    desk.marks.write_text(content)
+def test_no_ledger_where_it_should_be(desk: Desk) -> None:
+    """A file that is no ledger, or a newer one, ends the run before any call, and stays as it is."""
+    desk.put({"name": "pay"})
+    desk.ledger.write_text("mine, and long enough for a header of a database")
     result = desk.run("--resume")
-    assert (result.exit_code, error in result.stderr) == (2, True), result.stderr
-    assert desk.marks.read_text().startswith(content)
+    assert (result.exit_code, "is not a SQLite database" in result.stderr) == (2, True), result.stderr
+    assert desk.ledger.read_text().startswith("mine")
+    desk.ledger.unlink()
+    with closing(sqlite3.connect(desk.ledger)) as db:
+        db.execute("pragma application_id = 1952673907")
+        db.execute("pragma user_version = 99")
+    result = desk.run("--resume")
+    assert (result.exit_code, count_effects(desk)) == (2, 0), result.stderr
 
 
-@pytest.mark.parametrize("kept", [1, 20, -1])
-def test_a_torn_mark(desk: Desk, kept: int) -> None:
-    """A mark that was written in part is cut off: the body of its call has not begun."""
-    desk.put({"id": "c1", "name": "pay"})
-    desk.marks.write_text(OWNER + MARK[:kept])
-    assert desk.run("--resume").exit_code == 0
-    assert (desk.by_line[1]["ok"], count_effects(desk)) == (True, 1)
-
-
-def test_a_link_in_the_place_of_the_marks(desk: Desk) -> None:
-    """Marks are never written through a link, which somebody else may have put there."""
+def test_a_link_in_the_place_of_the_ledger(desk: Desk) -> None:
+    """The ledger is never written through a link, which another user may have put there."""
     desk.put({"name": "pay"})
     (desk.path / "precious").write_text("")
-    desk.marks.symlink_to(desk.path / "precious")
+    desk.ledger.symlink_to(desk.path / "precious")
     assert (desk.run().exit_code, count_effects(desk)) == (2, 0)
     assert (desk.path / "precious").read_text() == ""
 
 
-def test_no_room_for_a_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call whose mark cannot be written does not begin, nor does a later one: the file may end in half a mark."""
-    write = os.write
+@pytest.mark.parametrize("lines", [1, 3])
+def test_no_room_in_the_ledger(desk: Desk, monkeypatch: pytest.MonkeyPatch, lines: int) -> None:
+    """A call that cannot be kept does not begin, nor a later one; it gets no result, and --resume runs it."""
+    desk.put(*({"name": "pay"} for _ in range(lines)))
 
-    def fill(fd: int, data: bytes) -> int:
-        monkeypatch.setattr(os, "write", full)
-        return write(fd, data[:5])
+    def fail(*_: object) -> StoreError:
+        return StoreError("database or disk is full")
 
-    def full(_fd: int, _data: bytes) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    with monkeypatch.context() as patch:
+        write = SQLite._transact  # pyright: ignore[reportPrivateUsage]
 
-    results = ResultsFile.open(tmp_path / "results", resume=False)
-    marks = MarksFile.open(results, resume=False)
-    assert marks is not None
-    monkeypatch.setattr(os, "write", fill)
-    line = CallLine(1, "c1", "pay", None)
-    for _ in range(2):
-        with pytest.raises(CommandError, match=r"results\.begun cannot be written: No space left on device"):
-            marks.write(line, "pay")
-        monkeypatch.setattr(os, "write", write)
-    marks.close()
-    results.close()
-    assert (tmp_path / "results.begun").read_bytes().count(b"\n") == 1
+        def fill(store: SQLite, db: Any, writes: Any) -> StoreError | None:
+            is_call = any(key.startswith(b"d/") for job in writes for key, _ in job.changes)
+            return fail() if is_call else write(store, db, writes)
+
+        patch.setattr(SQLite, "_transact", fill)
+        result = desk.run("--concurrency", "1")
+    assert (result.exit_code, "database or disk is full" in result.stderr) == (2, True), result.stderr
+    assert (count_effects(desk), desk.results.read_bytes()) == (0, b"")
+    assert desk.run("--resume").exit_code == 0
+    assert (len(desk.by_line), count_effects(desk)) == (lines, lines)
 
 
-def test_no_marks_without_a_file(desk: Desk) -> None:
-    """Results that go to a pipe or a device cannot be resumed, so there are no marks."""
+def test_no_ledger_without_a_file(desk: Desk) -> None:
+    """Results that go to a pipe or a device cannot be resumed, so there is no ledger."""
     desk.put({"name": "pay"})
     assert desk.run("-o", "/dev/null").exit_code == 0
     assert not list(Path("/dev").glob("null.*"))

@@ -80,7 +80,7 @@ def test_through_another_name(desk: Desk, link: Callable[[Path, Path], None]) ->
 
 
 def test_under_the_old_name(desk: Desk) -> None:
-    """After RESULTS was renamed no other run can begin under its name: they would share the marks."""
+    """After RESULTS was renamed no other run can begin under its name: they would share the ledger."""
     desk.put({"name": "opens_and_closes"}, {"name": "for_ever"})
     with desk.start() as process:
         desk.await_rows(1)

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import DataObject, data, lists, permutations, sampled_from
 
-from cli_desk import Desk, open_desk, until
+from cli_desk import MODULE, Desk, open_desk, until
 from toolcall_pipeline.cli.run.calls_file import CallLine
 from toolcall_pipeline.cli.run.result_rows import build_row_without_report
 from toolcall_pipeline.cli.run.results_file import ResultsFile
@@ -20,9 +22,19 @@ from toolcall_pipeline.cli.terminal_text import CommandError
 pytestmark = pytest.mark.long  # each test starts processes
 
 
+NOTE = """
+@tools.tool(effect="mutating")
+async def note(n: int) -> int:
+    from pathlib import Path
+    with Path(__file__).with_name("effects").open("a") as file:
+        file.write(f"{n}\\n")
+    return n
+"""
+
+
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    with open_desk(tmp_path, monkeypatch) as made:
+    with open_desk(tmp_path, monkeypatch, MODULE + NOTE) as made:
         yield made
 
 
@@ -111,6 +123,7 @@ def test_a_malformed_line_that_was_repaired(desk: Desk) -> None:
         '{"line": "1", "call": "1", "kind": null}\n',
         '{"line": 1, "call": "1", "kind": 5}\n',
         '{"line": 1, "call": "other", "kind": null}\n',
+        '{"line": 1, "call": "", "kind": null}\n',
         '{"line": 1, "call": "1", "kind": null}\n' * 2,
         '{"line": 1, "call": "1", "kind": null}\n{"line": 2, \n{"line": 3}\n',
     ],
@@ -124,28 +137,49 @@ def test_what_is_no_file_of_results(desk: Desk, content: str) -> None:
     assert "not a result" in result.stderr
 
 
-def test_calls_that_changed(desk: Desk) -> None:
-    """A line that is not the call of its result stops the run: the results belong to other calls."""
+@pytest.mark.parametrize("gone", [3, 1])
+@pytest.mark.parametrize("new", [[], [b"{}\n"]])
+def test_calls_that_changed(desk: Desk, new: list[bytes], gone: int) -> None:
+    """A result whose line was changed or removed stops the run before any call: it names the line."""
     desk.put_many(20, "echo")
     assert desk.run().exit_code == 0
     lines = desk.calls.read_bytes().splitlines(keepends=True)
-    desk.calls.write_bytes(b"".join(lines[3:]))
+    desk.calls.write_bytes(b"".join([*new, *lines[gone:]]))
     result = desk.run("--resume")
     assert (result.exit_code, len(desk.rows)) == (2, 20)
-    assert "line 1 of CALLS is not the call that has its result" in result.stderr
+    assert "CALLS no longer has, changed or removed since: line" in result.stderr
+    assert "1" in result.stderr.rpartition("line")[2]
 
 
-def test_calls_in_another_order(desk: Desk) -> None:
-    """Two calls under one id and name that were put in another order stop the run, before any of them runs twice."""
-    one, other = ({"id": "c", "name": "echo", "arguments": {"n": n}} for n in (1, 2))
-    desk.put(one, other)
-    assert desk.run().exit_code == 0
-    first, *_ = desk.results.read_text().splitlines(keepends=True)
-    desk.results.write_text(first)
-    desk.put(other, one)
+def make_line(n: int | None) -> object:
+    return "nope" if n is None else {"id": "c", "name": "note", "arguments": {"n": n}}
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@given(data())
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_calls_in_another_order(desk: Desk, whole: bool, choice: DataObject) -> None:
+    """Lines in any order, also equal and malformed ones: each runs once, and each row has the number of its line."""
+    desk.results.unlink(missing_ok=True)
+    desk.effects.unlink(missing_ok=True)
+    numbers: list[int | None] = [1, 2, 3, 3, 3, None, None]
+    desk.put(*map(make_line, numbers))
+    assert desk.run("--concurrency", "1").exit_code == 1
+    rows = desk.results.read_text().splitlines(keepends=True)
+    kept = rows if whole else choice.draw(lists(sampled_from(rows), unique=True))
+    ended = [json.loads(row) for row in kept]
+    desk.effects.write_text("".join(f"{row['value']}\n" for row in ended if row["ok"]))
+    desk.results.write_text("".join(kept))
+    moved = choice.draw(permutations(numbers))
+    desk.put(*map(make_line, moved), make_line(4))
     result = desk.run("--resume")
-    assert (result.exit_code, "put in another order" in result.stderr) == (2, True)
-    assert desk.results.read_text() == first
+    assert result.exit_code == 1, result.stderr
+    assert sorted(desk.effects.read_text().split()) == ["1", "2", "3", "3", "3", "4"]
+    found = desk.by_line
+    assert sorted(found) == list(range(1, 9))
+    for place, n in enumerate(moved, 1):
+        assert (found[place]["value"], found[place]["kind"]) == (n, None if n else "malformed_line")
+    assert sorted(each.name for each in desk.path.glob("results*")) == ["results.jsonl"]
 
 
 def test_calls_that_became_fewer(desk: Desk) -> None:

@@ -55,7 +55,7 @@ def order(context: ToolContext, n: int) -> int:
     return pay.fn(n)
 """
 TOOLS = ("pay", "post", "order")
-_FILES = ("effects", "results.jsonl.begun", "results.jsonl")  # a kill comes when one of these has grown
+_FILES = ("effects", "results.jsonl")  # a kill comes when one of these has grown
 _MAX_GROWTH = 12  # lines that it grows by until the kill, at most
 _SECONDS = 60.0  # for one run to get that far
 

@@ -45,7 +45,7 @@ class Names:
         delivery: "": the call has no id, so it cannot be delivered again.
         intent: Its intent.
         succeeded: The key of a success of its intent, where those are replayed.
-        changed: Begins the keys of the tools that changed something in its conversation.
+        changed: Begins the keys of the tools that changed something in its conversation. "": nobody asks for them.
         tool: The last part of such a key.
     """
 
@@ -162,7 +162,7 @@ class Records:
                 changes.append(Change(names.delivery, ended, claim.version, None if ended is None else self.keep))
             if success is not None:
                 changes.append(Change(names.succeeded, _dump(success), ttl=self.keep))
-            if known == "yes":
+            if known == "yes" and names.changed:
                 changes.append(Change(names.changed + names.tool, str(timing.wall_time()).encode(), ttl=self.keep))
             if await self.store.write(*changes) is not None:
                 return True
@@ -253,6 +253,8 @@ class Records:
     async def has_changed(self, names: Names, since: float) -> bool:
         """Whether another tool has changed something in the conversation since then."""
         times = [0.0]
+        if not names.changed:
+            return False
         async for key, entry in self.store.scan(names.changed):
             if key != names.changed + names.tool:
                 times.append(float(entry.value))

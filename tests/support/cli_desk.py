@@ -169,8 +169,12 @@ class Desk:
         return self.path / "results.jsonl"
 
     @property
-    def marks(self) -> Path:
-        return self.path / "results.jsonl.begun"
+    def ledger(self) -> Path:
+        return self.path / "results.jsonl.ledger"
+
+    @property
+    def effects(self) -> Path:
+        return self.path / "effects"
 
     def put(self, *lines: object) -> None:
         """Write the lines of CALLS: bytes and text as they are, other values as JSON."""

@@ -31,7 +31,7 @@ class CallLine(NamedTuple):
     name: str | None  # as in the line; None if it is not a string
     call: Call | None  # None if the line is malformed
     problem: str = ""  # why it is malformed
-    digest: str = ""  # of the whole line: by it a later run knows the call; "" if the line is malformed
+    digest: str = ""  # of the whole line: by it a later run knows it, also elsewhere
 
 
 class LineReader:
@@ -114,6 +114,11 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=b
 
 def parse_line(number: int, raw: bytes) -> CallLine:
     """The call in a line, or what is wrong with the line. Never raises. The pipeline judges name and arguments."""
+    line = _read_line(number, raw)
+    return line if line.call is not None else line._replace(digest=compute_digest(raw))
+
+
+def _read_line(number: int, raw: bytes) -> CallLine:
     try:
         found: object = _DECODER.decode((raw.removeprefix(_BOM) if number == 1 else raw).decode())
     except UnicodeDecodeError as exc:
@@ -136,15 +141,18 @@ def compute_digest(raw: bytes) -> str:
     return blake2b(raw.strip(), digest_size=8).hexdigest()
 
 
+def can_read_twice(fd: int) -> bool:
+    """Whether the lines can be looked through before the first is run."""
+    return stat.S_ISREG(os.fstat(fd).st_mode)
+
+
 def read_digests(fd: int) -> Iterator[tuple[int, str]]:
-    """The number and the digest of each line that is not blank; nothing where CALLS can be read once only.
+    """The number and the digest of each line that is not blank, of a file that can be read twice.
 
     Raises:
         CommandError: the file cannot be read.
     """
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return
         with open(fd, "rb", closefd=False) as file:
             yield from ((number, compute_digest(line)) for number, line in enumerate(file, 1) if not line.isspace())
         os.lseek(fd, 0, os.SEEK_SET)

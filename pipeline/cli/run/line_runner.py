@@ -18,18 +18,18 @@ from ...call import Call
 from ...compose.pipeline import Pipeline
 from ...errors import Crashed, SetupError
 from ...executors import Executor, Thread
-from ...guards import Guards
 from ...messages import render
 from ...privacy import make_mask
 from ...telemetry.logs import log_failure
 from ..asker import Asker
 from ..loading import open_pipeline
 from ..terminal_text import CommandError
-from .calls_file import CallLine, LineReader, parse_line, read_digests
+from .calls_file import CallLine, LineReader, can_read_twice, parse_line, read_digests
 from .interruption import catch_signals
-from .marks_file import BeginGuard, MarksFile, find_tool, works_unmarked
+from .line_ledger import LINE, KeptLine, LineLedger
+from .moved_lines import Moves
 from .progress import RunProgress
-from .result_rows import MALFORMED, build_row, build_row_without_report, build_unknown_row
+from .result_rows import MALFORMED, build_row, build_row_without_report
 from .results_file import ResultsFile
 
 _GRACE = 5.0  # seconds for the running calls after an interruption
@@ -48,7 +48,8 @@ class LineRunner:
         progress: Counts and prints.
         concurrency: Workers, so calls at the same time; at least 1.
         executor: Opened and closed with it.
-        marks: Where the calls that begin are marked. None if RESULTS is not a file that a later run could resume.
+        ledger: Where it is kept what began. None if RESULTS is not a file that a later run could resume.
+        resume: Whether an earlier run may have begun lines.
         rerun_unknown: Run again what had begun in an earlier run and has no result.
     """
 
@@ -59,33 +60,21 @@ class LineRunner:
     progress: RunProgress
     concurrency: int
     executor: Executor
-    marks: MarksFile | None
+    ledger: LineLedger | None
+    resume: bool = False
     rerun_unknown: bool = False
-    _marks_early: bool = attrs.field(init=False, repr=False)  # before the first stage, not right before the body
     _failure: CommandError | None = attrs.field(init=False, default=None, repr=False)
     _workers: anyio.CancelScope = attrs.field(init=False, repr=False)  # set while there are any
 
     def __attrs_post_init__(self) -> None:
-        self._marks_early = works_unmarked(self.pipeline)
-
-    def check_lines(self, fd: int) -> None:
-        """Check before the first call that what an earlier run left belongs to these lines, each in its place.
-
-        Raises:
-            CommandError: It does not, or CALLS cannot be read.
-        """
-        if not self.results.finished.unmatched and (self.marks is None or not self.marks.unknown):
-            return
-        for number, digest in read_digests(fd):
-            self.results.finished.check(number, digest)
-            if self.marks is not None:
-                self.marks.check(number, digest)
+        if self.ledger is not None:
+            self.pipeline = self.ledger.add_to(self.pipeline)
 
     async def run_all(self, fd: int, bar: Progress) -> int | None:
         """Run every line without a result. Returns the signal that interrupted it, or None.
 
         Raises:
-            CommandError: CALLS cannot be read, RESULTS or the marks cannot be written, or they do not belong together.
+            CommandError: CALLS cannot be read, RESULTS or the ledger cannot be written, or they do not belong together.
         """
         lines, stopping = LineReader(fd), anyio.Event()
         loop = asyncio.get_running_loop()
@@ -95,6 +84,7 @@ class LineRunner:
             self.asker.bind(self.pipeline) as self.pipeline,
             open_pipeline(self.pipeline, self.target),
         ):
+            await self._find_lines(fd)
             with catch_signals(lambda: loop.call_soon_threadsafe(stopping.set)) as caught:
                 async with anyio.create_task_group() as helpers:
                     helpers.start_soon(self._stop_when, stopping, lines)
@@ -106,9 +96,27 @@ class LineRunner:
                     helpers.cancel_scope.cancel()
         if self._failure is not None:
             raise self._failure
-        if self.marks is not None:
-            self.marks.complete = not caught
+        if self.ledger is not None:
+            self.ledger.complete = not caught
         return caught[0] if caught else None
+
+    async def _find_lines(self, fd: int) -> None:
+        """Find the lines of an earlier run again before the first call, in whatever order they stand.
+
+        Raises:
+            CommandError: What it left does not belong to these lines.
+        """
+        begun = dict[int, str]()
+        if self.ledger is not None:
+            begun = await self.ledger.begin(resume=self.resume, rerun_unknown=self.rerun_unknown)
+        if not can_read_twice(fd) or not (begun or self.results.finished.unmatched):
+            return
+        moves = Moves.find(lambda: read_digests(fd), self.results.finished, begun)
+        if self.ledger is not None and moves.begun:
+            await self.ledger.renumber(moves.begun)
+        if moves.results or moves.dropped:
+            self.results.renumber(moves.results, moves.dropped)
+            self.progress.print(f"CALLS is in another order: {len(moves.results):,} results have new line numbers")
 
     async def _stop_when(self, stopping: anyio.Event, lines: LineReader) -> None:
         """Start no more calls, and let the running ones end: they may have taken effect already."""
@@ -129,41 +137,28 @@ class LineRunner:
     async def _run_line(self, line: CallLine) -> None:
         if self.results.finished.unmatched and self.results.finished.match(line):
             self.progress.skipped += 1
-        elif self._is_unknown(line):
-            self.progress.unknown += 1
         elif line.call is None:
             self.results.write(build_row_without_report(line, MALFORMED, line.problem))
             self.progress.print_malformed(line.number, line.problem)
         else:
-            row = await self._run_marked(line, line.call)
+            call, ledger = line.call, self.ledger
+            row = await self._run_call(
+                line, call if ledger is None else call.with_state(LINE, (line.number, line.digest))
+            )
+            kept = None if ledger is None else ledger.end(line.number)
+            if kept is not None and kept.tool is not None:
+                row["attempts"], row["tool"] = 1, kept.tool or None
             self.results.write(row)
+            self._count(row, kept)
+            if ledger is not None and kept is not None:
+                await ledger.forget(kept)
+
+    def _count(self, row: dict[str, Any], kept: KeptLine | None) -> None:
+        if kept is not None and kept.is_unknown:
+            self.progress.unknown += 1
+        else:
             self.progress.calls += 1
             self.progress.failed += not row["ok"]
-
-    def _is_unknown(self, line: CallLine) -> bool:
-        """Write that the end of a call is unknown, if it had begun in an earlier run and must not run again."""
-        mark = None if self.marks is None else self.marks.take(line)
-        if mark is None or self.rerun_unknown:
-            return False
-        self.results.write(build_unknown_row(line, mark.tool, self.pipeline.find(mark.tool), self.pipeline.wording))
-        return True
-
-    async def _run_marked(self, line: CallLine, call: Call) -> dict[str, Any]:
-        """Run a call whose mark is written before it begins.
-
-        Raises:
-            CommandError: The mark cannot be written. The call has not begun, so it gets no result.
-        """
-        if self.marks is None:
-            return await self._run_call(line, call)
-        guard = BeginGuard(self.marks, line)
-        if self._marks_early:
-            guard.mark(find_tool(self.pipeline, call))
-        if guard.refusal is None:
-            row = await self._run_call(line, attrs.evolve(call, guards=Guards.of(guard)))
-            if guard.refusal is None:
-                return row
-        raise guard.refusal
 
     async def _run_call(self, line: CallLine, call: Call) -> dict[str, Any]:
         began = perf_counter()

@@ -8,12 +8,10 @@ from typing import Any, cast
 import attrs
 
 from ...call import is_failure
-from ...errors import InvalidParams, OutcomeUnknown, Repair
-from ...messages import Wording, render
+from ...errors import InvalidParams, Repair
 from ...privacy import dump_neutral_json
 from ...report import Attempt, CallReport
 from ...report.content import render_outcome
-from ...tools.definition import Tool
 from .calls_file import CallLine
 
 MALFORMED = "malformed_line"  # the kind of a line that is not a call; not a ToolError, because nothing was called
@@ -60,23 +58,6 @@ def build_row_without_report(
     }
     row |= {"value": None, "problems": [], "attempts": attempts, "tries": []}
     return row | {"ms": round(seconds * 1000, 3), "repairs": []}
-
-
-def build_unknown_row(
-    line: CallLine, tool_name: str | None, tool: Tool[..., Any] | None, wording: Wording | None = None
-) -> dict[str, Any]:
-    """The result of a call that had begun when an earlier run ended, and that is not run again.
-
-    Args:
-        line: The line of the call.
-        tool_name: The name of its tool in the earlier run.
-        tool: The tool of that name, if there is one now.
-        wording: Of the pipeline.
-    """
-    error = OutcomeUnknown(None, None if tool is None else tool.verify_with)
-    return build_row_without_report(line, error.kind, render(error, call=line.call, wording=wording), 1) | {
-        "tool": tool_name
-    }
 
 
 def encode_row(row: dict[str, Any]) -> bytes:

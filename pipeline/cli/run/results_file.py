@@ -8,7 +8,7 @@ import re
 import stat
 from array import array
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self, cast
@@ -23,7 +23,8 @@ from .result_rows import MALFORMED, encode_row
 SUCCESS = "success"  # the name of a success in the counts; its kind in a row is null
 _ROW_START = b'{"line": '  # of every row, so a torn row is known by it
 _PAGE = 1 << 12  # lines
-_MALFORMED = 1  # the mark of a malformed line, whose id and name are not compared
+_MALFORMED = 1  # the mark of a malformed line without a digest
+_NEW = ".new"  # behind its name, while lines get new numbers
 _MODE = 0o600  # of a new file: it contains arguments and results
 # The line of a lock in fdinfo, with the process that took it: "lock:  1: FLOCK  ADVISORY  WRITE 123 fe:00:21 0 EOF".
 _FLOCK = re.compile(r"^lock:.*\bFLOCK\b\s+\S+\s+\S+\s+(\d+)\s", re.MULTILINE)
@@ -31,61 +32,71 @@ _MAX_COMMAND = 80  # characters
 
 
 class FinishedLines:
-    """Eight bytes per line: 0 without a result, else the digest of its call.
+    """Eight bytes per line: 0 without a result, else its digest.
 
     Attributes:
         unmatched: Results whose line has not been read yet in this run.
         repaired: Lines that were malformed in an earlier run and are valid calls now.
+        malformed: The numbers of malformed lines.
     """
 
     def __init__(self) -> None:
         self.unmatched = 0
         self.repaired = 0
+        self.malformed: set[int] = set()
         self._pages: dict[int, array[int]] = {}
 
     def add(self, number: int, digest: str, *, malformed: bool) -> bool:
         """Note the result of a line. False if the line has one already."""
+        mark = _MALFORMED if malformed and not digest else _to_mark(digest)  # "": of release 0.1.0
         page = self._pages.get(number // _PAGE)
         if page is None:
             page = self._pages[number // _PAGE] = array("Q", bytes(8 * _PAGE))
         if page[number % _PAGE]:
             return False
-        page[number % _PAGE] = _MALFORMED if malformed else _to_mark(digest)
+        page[number % _PAGE] = mark
         self.unmatched += 1
+        if malformed:
+            self.malformed.add(number)
         return True
 
     def __contains__(self, number: int) -> bool:
         """Whether the line has a result."""
         return self._get_mark(number) != 0
 
+    def digest_at(self, number: int) -> str:
+        """The digest of the line that has the result of that number."""
+        return f"{self._get_mark(number):016x}"
+
+    def is_result_of(self, number: int, digest: str) -> bool:
+        """Whether the result of that number is that of such a line."""
+        mark = self._get_mark(number)
+        return mark == _MALFORMED or (mark != 0 and mark == _to_mark(digest))
+
+    def numbers_behind(self, last: int) -> Iterator[int]:
+        """The numbers of results above one."""
+        for start in sorted(self._pages):
+            if (start + 1) * _PAGE > last:
+                marks = enumerate(self._pages[start], start * _PAGE)
+                yield from (number for number, mark in marks if mark and number > last)
+
     def match(self, line: CallLine) -> bool:
         """Whether the line has a result. To be asked once for each line.
 
         Raises:
-            CommandError: it has the result of another call.
+            CommandError: It has the result of another call, in a CALLS that can be read once only.
         """
-        mark = self._get_mark(line.number)
-        if not mark:
+        if line.number not in self:
             return False
-        if mark == _MALFORMED:
-            self.repaired += line.call is not None
-        else:
-            self.check(line.number, line.digest)
         self.unmatched -= 1
-        return True
-
-    def check(self, number: int, digest: str) -> None:
-        """Check that the result of a line, if it has one, is of this very call.
-
-        Raises:
-            CommandError: It is of another call.
-        """
-        mark = self._get_mark(number)
-        if mark > _MALFORMED and mark != _to_mark(digest):
+        if line.number in self.malformed:
+            self.repaired += line.call is not None
+        elif not self.is_result_of(line.number, line.digest):
             raise CommandError(
-                f"line {number} of CALLS is not the call that has its result: CALLS was changed or put in another "
-                "order, or RESULTS belongs to another file"
+                f"line {line.number} of CALLS is not the call that has its result: CALLS was changed or put in another "
+                "order, which only a regular file may be"
             )
+        return True
 
     def _get_mark(self, number: int) -> int:
         page = self._pages.get(number // _PAGE)
@@ -93,7 +104,7 @@ class FinishedLines:
 
 
 def _to_mark(digest: str) -> int:
-    """The digest of a call as a number above `_MALFORMED`."""
+    """The digest of a line as a number above `_MALFORMED`."""
     return max(int(digest, 16), _MALFORMED + 1)
 
 
@@ -153,6 +164,36 @@ class ResultsFile:
     def is_in_place(self) -> bool:
         """Whether the path still leads to the file."""
         return is_named(self.path, self.status)
+
+    def renumber(self, numbers: Mapping[int, int], dropped: Collection[int]) -> None:
+        """Give results the new numbers of their lines: in a new file, which takes the place of the old one at once.
+
+        Args:
+            numbers: The new number of each line that stands elsewhere, by the old one.
+            dropped: Numbers of results of malformed lines that are gone.
+
+        Raises:
+            CommandError: It cannot be written; the old file is as it was.
+        """
+        home = self.find_home()
+        if home is None:
+            raise CommandError("RESULTS was renamed, replaced or removed")
+        new = home.with_name(home.name + _NEW)
+        new.unlink(missing_ok=True)  # of a run that was killed at this moment
+        moved = ResultsFile(self.path, open_exclusively(new, os.O_RDWR, str(new)))
+        with closed_on_error(moved.fd), open(self.fd, "rb", closefd=False) as file:
+            os.fchmod(moved.fd, stat.S_IMODE(self.status.st_mode))
+            file.seek(0)
+            for line in file:
+                row: dict[str, Any] = json.loads(line)
+                if row["line"] not in dropped:
+                    row["line"] = numbers.get(row["line"], row["line"])
+                    moved.write(row)
+                    moved.finished.add(row["line"], row["call"], malformed=row["kind"] == MALFORMED)
+            new.replace(home)
+        os.dup2(moved.fd, self.fd, inheritable=False)  # the lock is that of the open file, and comes along
+        os.close(moved.fd)
+        self.finished, self.kinds, self.status = moved.finished, moved.kinds, moved.status
 
     def close(self) -> None:
         """Close the file."""

@@ -23,8 +23,8 @@ from ..shared_options import AS_IT_IS, Worded
 from ..stdio import redirect_to_stderr, take_stdin, take_stdout
 from ..terminal_text import CommandError, format_count
 from .interruption import exit_without_threads, to_exit_code
+from .line_ledger import LineLedger
 from .line_runner import LineRunner, choose_executor, default_concurrency
-from .marks_file import MarksFile
 from .progress import RunProgress, measure_file
 from .result_rows import MALFORMED
 from .results_file import ResultsFile
@@ -65,12 +65,12 @@ def run(
             given = {"timeout": timeout, "attempts": attempts, "executor": executor, "workers": workers}
             pipeline = _build_pipeline(target, chosen, {key: each for key, each in given.items() if each is not None})
             pipeline = keep(word(pipeline, worded), journal)
-            with _open_calls(calls) as fd, _open_results(output, resume=resume) as (results, marks):
+            with _open_calls(calls) as fd, _open_results(output, resume=resume) as (results, ledger):
                 progress = RunProgress()
                 if (registry := find_registry(pipeline)) is not None and not len(registry):
                     progress.print(f"{target} has no tools")
                 runner = LineRunner(
-                    target, asker, pipeline, results, progress, concurrency, chosen, marks, rerun_unknown
+                    target, asker, pipeline, results, progress, concurrency, chosen, ledger, resume, rerun_unknown
                 )
                 code = _run_lines(runner, fd, output)
     except KeyboardInterrupt:  # before the first call; later it is caught as a signal
@@ -118,7 +118,7 @@ def _open_calls(calls: str) -> Generator[int]:
 
 
 @contextmanager
-def _open_results(output: Path, *, resume: bool) -> Generator[tuple[ResultsFile, MarksFile | None]]:
+def _open_results(output: Path, *, resume: bool) -> Generator[tuple[ResultsFile, LineLedger | None]]:
     if str(output) == _STDOUT:
         if resume:
             raise CommandError("-o -: --resume needs a regular file")
@@ -128,19 +128,16 @@ def _open_results(output: Path, *, resume: bool) -> Generator[tuple[ResultsFile,
         except OSError as exc:
             raise CommandError(f"-o -: {exc.strerror}") from None
         return
-    with closing(ResultsFile.open(output, resume=resume)) as results:
-        marks = MarksFile.open(results, resume=resume)
-        if marks is None:
-            yield results, None
-        else:
-            with closing(marks):  # before RESULTS, whose lock keeps other runs away
-                yield results, marks
+    with closing(ResultsFile.open(output, resume=resume)) as results:  # its lock keeps other runs away
+        ledger = LineLedger.beside(results)
+        yield results, ledger
+        if ledger is not None:
+            ledger.remove()
 
 
 def _run_lines(runner: LineRunner, fd: int, output: Path) -> int:
     began = perf_counter()
     results, progress = runner.results, runner.progress
-    runner.check_lines(fd)
     with progress.show_bar(measure_file(fd)) as bar:
         interrupted = anyio.run(runner.run_all, fd, bar)
     name = "standard output" if str(output) == _STDOUT else str(output)
@@ -150,11 +147,11 @@ def _run_lines(runner: LineRunner, fd: int, output: Path) -> int:
     if interrupted is not None:
         progress.print(f"{signal.Signals(interrupted).name}: run the same command with --resume to continue")
         return to_exit_code(interrupted)
-    if unmatched := results.finished.unmatched:
+    if unmatched := results.finished.unmatched:  # CALLS could be read once only
         have = "result has a line" if unmatched == 1 else "results have lines"
         raise CommandError(f"{unmatched:,} {have} that CALLS no longer has: it was changed after they were written")
-    if runner.marks is not None:
-        runner.marks.check_end()
+    if runner.ledger is not None:
+        runner.ledger.check_end()
     return int(results.kinds[MALFORMED] > 0)
 
 
