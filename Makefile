@@ -169,7 +169,7 @@ texts: .venv/dev  ## which texts a model follows: ENDPOINT=http://127.0.0.1:8080
 
 test-stores: .venv-stores/done  ## Redis and Postgres as stores, and limits shared over them, on real servers (Debian's redis-server and postgresql)
 	$(STORES)/mypy toolcall_pipeline/stores
-	$(STORES)/pytest tests/store_servers.py $(ARGS)
+	$(STORES)/pytest -o faulthandler_timeout=3600 tests/store_servers.py $(ARGS)
 
 test-wires: .venv-wires/done  ## the adapters through the own types of the SDKs of all providers
 	$(WIRES)/pytest tests/wire_types.py $(ARGS)

@@ -43,8 +43,11 @@ from toolcall_pipeline.builtin import install
 from toolcall_pipeline.executors import Executor, Process, Thread
 from toolcall_pipeline.middlewares import (
     Available,
+    CircuitBreaker,
     Classify,
+    Concurrency,
     Execute,
+    RateLimit,
     Resolve,
     Retry,
     Timeout,
@@ -52,6 +55,7 @@ from toolcall_pipeline.middlewares import (
     Validate,
     standard,
 )
+from toolcall_pipeline.stores import Memory
 
 C = TypeVar("C", bound=Call)
 tools = ToolRegistry()
@@ -231,6 +235,19 @@ edited: Pipeline = (
     standard(tools).before("retry", log).after("resolve", allow).without("trace").replace("execute", Execute())
 )
 
+shared: Pipeline = (
+    Stack()
+    .check(Resolve(tools))
+    .wrap(RateLimit(5, store=Memory()))
+    .check(Validate())
+    .check(RateLimit(5))
+    .wrap(RateLimit(5, store=Memory()))
+    .wrap(Concurrency(5, store=Memory()))
+    .wrap(CircuitBreaker(store=Memory()))
+    .end(Execute())
+)
+Stack().wrap(RateLimit(5, store=Memory()))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Stack().check(RateLimit(5))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Stack().check(Validate())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Stack().check(Available(tools))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Stack().wrap(Retry())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
