@@ -40,6 +40,11 @@ class Cost:
     threads: float
     actors: float
 
+    @property
+    def whole(self) -> float:
+        """Of all processes."""
+        return self.loop + self.threads + self.actors
+
 
 def tell_spent() -> list[float]:
     """In an actor: its process, and the CPU seconds that it has taken."""
@@ -71,8 +76,7 @@ async def measure_cost(run: Run, times: int, ask: Callable[[], Awaitable[Spent]]
 def print_costs(found: Mapping[str, Cost]) -> None:
     """Print a row for each way to make the calls, cheapest first as given."""
     print(
-        f"\n{'µs of CPU for each call in a batch':<44}{'event loop':>12}{'its threads':>13}{'actors':>9}{'in all':>9}"
+        f"\n{'µs of CPU for each call, in batches':<44}{'event loop':>12}{'its threads':>13}{'actors':>9}{'in all':>9}"
     )
     for title, cost in found.items():
-        whole = cost.loop + cost.threads + cost.actors
-        print(f"{title:<44}{cost.loop:>12.1f}{cost.threads:>13.1f}{cost.actors:>9.1f}{whole:>9.1f}")
+        print(f"{title:<44}{cost.loop:>12.1f}{cost.threads:>13.1f}{cost.actors:>9.1f}{cost.whole:>9.1f}")

@@ -39,7 +39,7 @@ class PlanOnly(Guard):
     remarks: Sequence[str]
 
     def refuse(self, call: Call) -> Outcome | None:
-        """NotExecuted. The body of a composite tool begins: it only makes other calls, each of which is a plan."""
+        """NotExecuted. The body of a composite tool begins: it only makes other calls, and each is a plan."""
         tool: Any = getattr(call, "tool", None)
         if tool is not None and tool.composite:
             return None
