@@ -254,7 +254,7 @@ class Approve:
             "name": name,
             "state": "pending",
             "tool": call.tool.name,
-            "arguments": plain if secrets is None else secrets.redact(plain),
+            "arguments": plain if secrets is None else secrets.redact_all(plain),
             "sent": _as_sent(call) if secrets is None else None,  # None: they hold secrets, and are not kept
             "schema": dict(call.tool.parameters.schema),
             "principal": call.principal,
