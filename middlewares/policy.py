@@ -54,7 +54,7 @@ class Policy:
     rules: RuleSet = attrs.field(converter=_read)
 
     def __attrs_post_init__(self) -> None:
-        needs = {kind: reason for kind, reason in _NEEDS.items() if kind in self.rules.actions}
+        needs: dict[str, str] = {kind: reason for kind, reason in _NEEDS.items() if kind in self.rules.actions}
         if needs:  # of this object alone: other rules need no other stage
             object.__setattr__(self, "placement", attrs.evolve(self.placement, needs=needs))
 

@@ -11,8 +11,7 @@ import pytest
 
 from mcp_desk import call, open_desk, result
 from toolcall_pipeline import SetupError
-from toolcall_pipeline.mcp.policy_file import read_policy
-from toolcall_pipeline.mcp.relay_policy import RelayLimits, RelayPolicy, TelemetryPolicy, ToolPolicy
+from toolcall_pipeline.mcp.relay_policy import RelayLimits, RelayPolicy, TelemetryPolicy, ToolPolicy, read_policy
 from toolcall_pipeline.privacy import REDACTED
 from toolcall_pipeline.toml_file import find_line
 

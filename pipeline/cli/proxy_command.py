@@ -19,9 +19,8 @@ from anyio.abc import TaskGroup
 from ..errors import SetupError
 from ..mcp.child import Child
 from ..mcp.lines import LineReader, LineWriter
-from ..mcp.policy_file import read_policy
 from ..mcp.relay import Relay
-from ..mcp.relay_policy import RelayPolicy
+from ..mcp.relay_policy import RelayPolicy, read_policy
 from ..mcp.upstream import ServerFailedError
 from ..options import read_url
 from .loading import keep

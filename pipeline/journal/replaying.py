@@ -23,7 +23,7 @@ from .summary import NO_TOOL
 
 NO_RECORD: Final = "no record"  # what a call comes to that would run, and did not run then
 SUCCESS: Final = "success"
-_FORM: Final[StateKey[Any]] = StateKey("toolcall-toolcall_pipeline.journal-form")
+_FORM: Final[StateKey[Any]] = StateKey("toolcall-pipeline.journal-form")
 _MOST_EXAMPLES: Final = 20  # changed calls of one tool that are named
 _UNKNOWN: Final = "not in the record"
 

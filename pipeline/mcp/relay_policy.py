@@ -1,9 +1,10 @@
-"""RelayPolicy: what an operator decides about the server behind a relay."""
+"""RelayPolicy: what an operator decides about the server behind a relay, and the TOML file that it is read from."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import attrs
@@ -14,7 +15,7 @@ from ..messages.templates import Texts
 from ..options import check_count, check_number, check_type, read_url
 from ..parameters import Limits
 from ..privacy import REDACTED, Redact
-from ..toml_file import IN_CODE
+from ..toml_file import IN_CODE, TomlFile
 from ..tools import Effect
 
 _INDEX = re.compile(r"\[\d+\]")
@@ -184,3 +185,27 @@ class RelayPolicy:
 
 _NOTHING = ToolPolicy()
 _DEFAULT_WORDING = Wording(templates={})
+
+
+def read_policy(path: Path) -> RelayPolicy:
+    """Read a policy.
+
+    Raises:
+        SetupError: The file cannot be read, or something in it is wrong. The text begins with the file and the line.
+    """
+    file = TomlFile.read(path)
+    given = dict(file.found)
+    tools = {
+        name: file.make(ToolPolicy, file.table(each, "tools", name), "tools", name)
+        for name, each in file.table(given.pop("tools", {}), "tools").items()
+    }
+    limits = file.make(RelayLimits, file.table(given.pop("limits", {}), "limits"), "limits")
+    telemetry = None
+    if "telemetry" in given:
+        telemetry = file.make(TelemetryPolicy, file.table(given.pop("telemetry"), "telemetry"), "telemetry")
+    redact = given.get("redact", [])
+    if not isinstance(redact, list):
+        raise file.mistake(f"`redact` must be an array of names, not {redact!r}", "redact")
+    given["redact"] = tuple(cast("list[Any]", redact))
+    made = file.make(RelayPolicy, given, tools=tools, limits=limits, telemetry=telemetry)
+    return attrs.evolve(made, locate=file.locate)

@@ -23,14 +23,13 @@ from ..telemetry import continued, follow
 from ..telemetry.event_rows import PROGRESS, Event
 from ..telemetry.logs import log_failure
 from ..tools import Tool
-from .asking import OURS, AskingCall, let_ask
-from .input_results import ASKED, serve_end
+from .asking import ASKED, OURS, AskingCall, let_ask, serve_end
 from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, REPEATED, Message, key_of, write_call_id
 from .result_blocks import KIND, make_result
 from .served_tools import ServedTools
 
 # For the tool: the `ServerRequestContext` of the package ``mcp``, to ask the client, or to log to it.
-REQUEST: Final[StateKey[Any]] = StateKey("toolcall-toolcall_pipeline.mcp-request")
+REQUEST: Final[StateKey[Any]] = StateKey("toolcall-pipeline.mcp-request")
 _FIRST_MODERN: Final = "2026"
 _LACKING: Final = -32021  # the code of an error: a capability of the client that the tool needs
 _STATE: Final = "requestState"  # of a request that brings the answers to questions
