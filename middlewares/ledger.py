@@ -80,7 +80,8 @@ class Ledger:
     Without the store nothing begins: such a call is `Unavailable`, and reads go on.
 
     Args:
-        store: Where, see `toolcall_pipeline.stores`. The pipeline opens and closes it.
+        store: Where, see `toolcall_pipeline.stores`. The pipeline opens and closes it. Default: the memory of this
+            process.
         secret: The key of the digests, at most 64 bytes: without it, who reads the store could guess short arguments.
             Default ``b""``: no key.
         keep: Seconds for which an answer is kept. Default: 7 days.
@@ -114,7 +115,7 @@ class Ledger:
         },
     )
 
-    store: Store
+    store: Store = attrs.field(factory=Memory)
     secret: bytes = attrs.field(default=b"", kw_only=True, repr=False)
     keep: float = attrs.field(default=7 * 86400.0, validator=is_number(above=0, unit="seconds"), kw_only=True)
     max_wait: float = attrs.field(default=30.0, validator=is_number(least=0, unit="seconds"), kw_only=True)

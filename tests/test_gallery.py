@@ -18,13 +18,14 @@ from toolcall_pipeline.testing import check_stage
 
 GALLERY = Path(__file__).parent.parent / "middlewares" / "GALLERY.md"
 TABLE = GALLERY.read_text().partition("\n## ")[0]
+PROGRAMS = [code for name in ("GALLERY.md", "TWICE.md") for _, code in snippets(GALLERY.with_name(name).read_text())]
 STAGES = ("authenticate", "permit", "Audit", "dry_run", "Hedge", "Shadow", "flagged", "Only")
 
 
 def program_of(name: str) -> str:
     """The program of the gallery that defines the class or function of that name."""
     defines = re.compile(rf"^(class|def) {name}\b", re.MULTILINE)
-    return next(code for _, code in snippets(GALLERY.read_text()) if defines.search(code))
+    return next(code for code in PROGRAMS if defines.search(code))
 
 
 def load(name: str) -> dict[str, Any]:

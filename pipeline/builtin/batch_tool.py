@@ -24,7 +24,7 @@ from ..tools.context import ToolContext
 from ..tools.definition import Tool
 from .pipeline_reference import PipelineReference
 
-# Keys of an entry: first the key of document 004, then the ones that models write instead.
+# Keys of an entry: first the key of the definition, then the ones that models write instead.
 _TOOL_KEYS = ("tool", "tool_name", "name")
 _ARGUMENT_KEYS = ("args", "arguments", "parameters")
 _LONGEST_RESULT = 80_000  # characters of all outputs; `render` would cut a longer text in the middle, between calls

@@ -34,8 +34,7 @@ class PipelineReference:
             service: The tool, for the failure.
 
         Returns:
-            The caller. A failure, with the texts of document 004 section 4.1, if the tool refers to no pipeline or to
-            one that is gone, or if no pipeline called it.
+            The caller. A failure, if the tool refers to no pipeline or to one that is gone, or if none called it.
         """
         if self._pipeline is None or (caller := context.caller) is None:
             return Failure(NeedsSetup(service, "Registry not initialized"))

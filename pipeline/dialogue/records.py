@@ -28,7 +28,7 @@ class Answered:
 
 @attrs.frozen
 class Record:
-    """One attempt at one call. The first six fields come from document 003.
+    """One attempt at one call. The first six fields are those that other systems keep of a retry.
 
     Args:
         name: The tool's name as the model wrote it.
@@ -115,9 +115,9 @@ class Rates:
 
 
 def success_rates(turns: Iterable[Turn]) -> Rates:
-    """The share of attempts that succeeded (document 003, "Success Metrics").
+    """The share of attempts that succeeded.
 
-    Document 003 aims at more than 60 % of the second attempts: ``success_rates(turns).by_attempt[2].share``.
+    More than 60 % of the second attempts is a fair aim: ``success_rates(turns).by_attempt[2].share``.
 
     Args:
         turns: Results of `run_turn`.

@@ -33,7 +33,7 @@ _RAISED_TEMPERATURE = 0.7
 
 @attrs.frozen
 class Hints:
-    """How the model might be asked; passed to it and never imposed. The defaults of document 003 suit a first request.
+    """How the model might be asked; passed to it and never imposed. The defaults suit a first request.
 
     Args:
         temperature: Default 0.5. None: no advice.

@@ -48,10 +48,10 @@ from .text import (
 INVALID = "Error: Invalid parameters."  # for an error without a problem
 MORE = "Error: And {} more of these."
 _PLAIN_ANSWER = "Then write a plain answer, without a call."
-_MAX_SUGGESTIONS = 3  # document 004, section 4.2: "Limited to 3 similar tools max"
+_MAX_SUGGESTIONS = 3
 MAX_TOOLS = 1_000  # names in one list; Resolve lists 20 by default
 # Why a tool that exists may not be called now, for the reasons that a model can do something about: wait, or go on
-# without it. Any other reason, such as "disabled", has one text: document 001 has one for all of them.
+# without it. Any other reason, such as "disabled", has one text for all of them.
 UNAVAILABLE = {
     "rate_limited": "This tool is rate limited.",
     "busy": "This tool is busy.",
