@@ -24,9 +24,13 @@ PACKAGE_adk := google-adk
 PACKAGE_agent_framework := agent-framework-core
 PACKAGE_anthropic_runner := anthropic
 BESIDE_langchain := 'openinference-instrumentation-langchain>=0.1.80'
-MORE_HOSTS := claude_agent_sdk crewai llama_index smolagents
+MORE_HOSTS := agno autogen claude_agent_sdk crewai dspy haystack llama_index smolagents strands
+NEEDS_agno := 'agno>=3.1'
+NEEDS_autogen := 'autogen-agentchat>=0.7' 'autogen-ext>=0.7'
 NEEDS_claude_agent_sdk := 'claude-agent-sdk>=0.1'
 NEEDS_crewai := 'crewai>=1.0'
+NEEDS_dspy := 'dspy>=3.4'
+NEEDS_haystack := 'haystack-ai>=3.4'
 NEEDS_llama_index := 'llama-index-core>=0.14'
 NEEDS_smolagents := 'smolagents>=1.20'
 PEERS := adk agent_framework fastmcp langchain mcp openai_agents pydantic_ai semantic_kernel strands
@@ -153,7 +157,7 @@ test-hosts: $(HOSTS:%=.venv-hosts/%/done)  ## each agent framework: its control 
 	done
 
 test-more-hosts: $(MORE_HOSTS:%=.venv-more-hosts/%/done)  ## frameworks without an adapter: a registry as their tools
-	for host in $(MORE_HOSTS); do .venv-more-hosts/$$host/bin/pytest -q -W ignore tests/hosts_in_$$host.py || exit 1; done
+	for host in $(MORE_HOSTS); do CREWAI_DISABLE_TELEMETRY=true .venv-more-hosts/$$host/bin/pytest -q -W ignore tests/hosts_in_$$host.py || exit 1; done
 
 test-collector: .venv/dev .venv-collector/done  ## what a real OpenTelemetry collector has of calls that fail; prints the trees
 	$(BIN)/python -m benchmarks.scale.collector $(COLLECTOR)/python $(ARGS)
