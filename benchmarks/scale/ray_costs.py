@@ -1,4 +1,4 @@
-"""Where the time of a call in a batch goes: CPU of the event loop, of Ray's threads beside it, and of the actors."""
+"""The time of a call on Ray, in parts: CPU of the event loop, of Ray's threads beside it, and of the actors."""
 
 from __future__ import annotations
 

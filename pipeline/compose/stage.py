@@ -156,7 +156,7 @@ def _name_of(obj: Any) -> str:
 
 
 def _arity(run: Callable[..., Any]) -> int | None:
-    """How many arguments it must be given; None where any number will do."""
+    """Number of arguments that it must be given; None where any number will do."""
     parameters = inspect.signature(run).parameters.values()
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return None

@@ -78,7 +78,7 @@ class HttpTransport:
 
     @property
     def url(self) -> str:
-        """Where clients find it, once it is open."""
+        """The address for clients, once it is open."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self.listening.getsockname()[1]}{PATH}"
 

@@ -279,7 +279,7 @@ def _read_form(form: Mapping[str, Any], tool: Tool[..., Any] | None) -> CallRepo
 
 
 def _read_error(written: Mapping[str, Any], kind: str) -> Any:
-    """The error; one of its kind without fields, where they were left out or are those of another release."""
+    """The error; one of its kind without fields, where they were left out or another release wrote them."""
     try:
         if "fields" in written:
             return load_error(written)

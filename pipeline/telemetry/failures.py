@@ -113,7 +113,7 @@ def find_reason(error: object, tool: Tool[..., Any] | None, decided_by: str = ""
 
 
 def _find_refuser(error: object, tool: Tool[..., Any] | None, decided_by: str) -> str:
-    """Who refused, if it is a name as one writes it in code, and neither the tool nor the stage."""
+    """The party that refused, if it is a name as one writes it in code, and neither the tool nor the stage."""
     by: Any = error.by if isinstance(error, Denied) else ""  # a custom stage may put anything there
     if not (isinstance(by, str) and len(by) <= _MAX_RULE and by.isidentifier()):
         return ""
