@@ -13,7 +13,7 @@ import attrs
 from returns.result import Failure, Success
 
 from .. import timing
-from ..approvals import RESUMED, Approval, Requests, name_request
+from ..approvals import RESUMED, Approval, Approvals, Requests, name_request
 from ..approvals.approval_requests import Row, read_approval
 from ..audit import note_decision
 from ..call import Call, Outcome, ValidCall
@@ -121,6 +121,11 @@ class Approve:
         """The store, which is opened before this stage."""
         return (self.store,)
 
+    @property
+    def approvals(self) -> Approvals:
+        """The calls that wait, to decide on them."""
+        return Approvals(self.store)
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -163,6 +168,27 @@ class Approve:
         if state == "expired":
             return Failure(ResourceNotFound(approved("The approval expired, and nothing was done.")))
         return Failure(Denied("approval", approved(row["message"] or "A person refused this call.")))
+
+    async def request(self, call: ValidCall, /) -> Approval | None:
+        """Let a call wait for a decision without running it; None: nobody has to decide on it.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        reason: Any = self._find_reason(call)
+        if isawaitable(reason):
+            reason = await reason
+        return read_approval(await self._join(call, name_request(call, self.version), str(reason))) if reason else None
+
+    async def find_request(self, call: ValidCall, /) -> Approval | None:
+        """The approval that exactly this call has, with its id and in its reply; None: it has none.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        _, rows = await self._requests.read(name_request(call, self.version))
+        mine = [call.reply or call.get_state(TURN, ""), call.id]
+        return next((read_approval(row) for row in reversed(rows) if call.id and mine in row["calls"]), None)
 
     async def find_call(self, id_: str, /) -> Call | Failure[Any]:
         """The call that an approval is for, as `Pipeline.resume` runs it.
@@ -228,7 +254,7 @@ class Approve:
             "name": name,
             "state": "pending",
             "tool": call.tool.name,
-            "arguments": plain if secrets is None else secrets.redact(plain),
+            "arguments": plain if secrets is None else secrets.redact_all(plain),
             "sent": _as_sent(call) if secrets is None else None,  # None: they hold secrets, and are not kept
             "schema": dict(call.tool.parameters.schema),
             "principal": call.principal,

@@ -12,7 +12,7 @@ from ..executors import Executor
 from ..messages import Wording
 from ..options import check_number, check_type, refuse
 from ..parameters import Limits
-from ..policies import RuleSet
+from ..policies import RelayPolicy, RuleSet, read_policy
 from ..privacy import Redact
 from ..stores import Store
 from ..tools import Detector, Errors, ToolView
@@ -23,6 +23,7 @@ from .dry_run import DryRun
 from .execute import Execute
 from .ledger import Ledger
 from .policy import Policy
+from .quota import Quota
 from .resolve import Resolve
 from .retry import Retry
 from .timeout import Timeout
@@ -33,11 +34,15 @@ if TYPE_CHECKING:
     from ..journal import Journal
 
 
+_ATTEMPTS = 3
+_OF_A_SERVER = ("tools", "telemetry", "trust_annotations")
+
+
 def standard(
     tools: ToolView,
     *,
     timeout: float | None = None,
-    attempts: int = 3,
+    attempts: int = _ATTEMPTS,
     canonical_names: bool = False,
     listed: int = 20,
     limits: Limits | None = None,
@@ -48,7 +53,7 @@ def standard(
     detect: Detector | None = None,
     wording: Wording | None = None,
     store: Store | None = None,
-    policy: str | PathLike[str] | RuleSet | None = None,
+    policy: str | PathLike[str] | RuleSet | RelayPolicy | None = None,
     journal: str | PathLike[str] | Journal | None = None,
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
@@ -71,8 +76,9 @@ def standard(
         wording: How the texts for the model are worded, wherever they are read. Default None: as by default.
         store: Where it is kept what began and how it ended, such as ``stores.SQLite("calls.db")``; it adds the stage
             ``ledger`` outside of ``retry``, see `Ledger`. Default None: a conversation is remembered in this process.
-        policy: The path of a policy file, or its rules, see `Policy`; it adds the stage ``policy`` after ``validate``,
-            and ``approve`` if a rule says so, which needs ``store``. Default None: no such stage.
+        policy: The path of a policy file, or its rules. Rules add the stage ``policy`` after ``validate``, and
+            ``dry_run`` and ``approve`` if one of them says so; the latter needs ``store``. Each budget adds a `Quota`.
+            Other options of the file count where they are not given here. Default None: no such stage.
         journal: The path of a file that keeps the report of each call, or a `Journal`. Default None: none.
 
     Raises:
@@ -82,6 +88,14 @@ def standard(
     """
     check_type("standard", "tools", tools, ToolView, name="ToolRegistry")
     check_number("standard", "timeout", timeout, above=0, optional=True, unit="seconds")
+    file = _read_policy(policy)
+    if file is not None and policy is not file:
+        timeout = file.timeout if timeout is None else timeout
+        attempts = file.attempts if attempts == _ATTEMPTS else attempts
+        canonical_names = canonical_names or ("canonical_names" in file.given and file.canonical_names)
+        limits = file.limits.of_arguments() if limits is None and "limits" in file.given else limits
+        redact = file.make_redact() if redact is None else redact
+        wording = file.wording if wording is None else wording
     limits = Limits() if limits is None else limits
     pipeline = (
         Stack()
@@ -95,22 +109,52 @@ def standard(
     )
     if store is not None:
         pipeline = pipeline.before("retry", Ledger(store))
-    if policy is not None:
-        if not isinstance(cast("object", policy), (str, PathLike, RuleSet)):
-            refuse("standard", "policy", "the path of a policy file or a RuleSet", policy)
-        stage = Policy(policy)
-        stage.rules.check_tools(tools)
-        if "approve" in stage.rules.actions:
-            if store is None:
-                raise SetupError(
-                    "standard: a rule of the policy says `approve`, which needs `store=` to keep what waits"
-                )
-            pipeline = pipeline.before("ledger", Approve(store, stage.rules))
-        if "dry_run" in stage.rules.actions:
-            pipeline = pipeline.after("validate", DryRun(stage.rules))
-        pipeline = pipeline.after("validate", stage)
+    if file is not None:
+        pipeline = _add_policy(pipeline, file, tools, store)
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))
+
+
+def _read_policy(policy: object) -> RelayPolicy | None:
+    """The options of a policy file, or of what was read from one.
+
+    Raises:
+        SetupError: The file is wrong, or has an option about a server; or it is of another type.
+    """
+    if policy is None or isinstance(policy, RelayPolicy):
+        return policy
+    if isinstance(policy, RuleSet):
+        return RelayPolicy(rules=policy)
+    if not isinstance(policy, (str, PathLike)):
+        refuse("standard", "policy", "the path of a policy file or a RuleSet", policy)
+    made = read_policy(cast("str", policy))
+    for name in _OF_A_SERVER:
+        if name in made.given:
+            raise SetupError(f"{made.locate(name)}`{name}` is for the server behind `toolcall proxy`")
+    return made
+
+
+def _add_policy(pipeline: Pipeline, file: RelayPolicy, tools: ToolView, store: Store | None) -> Pipeline:
+    """The stages for the rules and the budgets of a policy.
+
+    Raises:
+        SetupError: A rule names a tool that is not there, or asks a person without a store.
+    """
+    innermost = "retry" if store is None else "ledger"
+    for number, budget in enumerate(file.budgets):
+        quota = Quota(budget.calls, budget.per, window=budget.window, store=store)
+        pipeline = pipeline.before(innermost, quota, name=f"quota_{number + 1}")
+    if file.rules is None:
+        return pipeline
+    stage = Policy(file.rules)
+    stage.rules.check_tools(tools)
+    if "approve" in stage.rules.actions:
+        if store is None:
+            raise SetupError("standard: a rule of the policy says `approve`, which needs `store=` to keep what waits")
+        pipeline = pipeline.before("quota_1" if file.budgets else innermost, Approve(store, stage.rules))
+    if "dry_run" in stage.rules.actions:
+        pipeline = pipeline.after("validate", DryRun(stage.rules))
+    return pipeline.after("validate", stage)
 
 
 def _list_sinks(journal: object) -> list[Journal]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -23,6 +24,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from host_approvals import Bank
 from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline import SetupError, Tool, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.langchain import ToolcallMiddleware, export_tools
@@ -552,3 +554,32 @@ async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
     assert not found.refused, found.refused[:20]
     assert not found.differ, found.differ[:20]
     assert found.calls >= 1_000
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+async def test_a_call_that_waits_interrupts_the_graph(tmp_path: Path, decision: str) -> None:
+    """The page of LangGraph has the arguments that will run; after a restart its answer decides, and it runs once."""
+    bank, saver = Bank(tmp_path), InMemorySaver()  # the saver stands for a database
+    config: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
+    async with bank.start() as (registry, pipeline):
+        tools = export_tools(registry, pipeline, ask=True)
+        agent = create_agent(saying([("pay", {"to": "Bob", "cents": "5"})]), tools, checkpointer=saver)
+        (stopped,) = (await agent.ainvoke(GO, config))["__interrupt__"]
+        assert (stopped.value["tool"], stopped.value["arguments"]) == ("pay", {"to": "Bob", "cents": 5})
+    assert bank.paid == []
+    async with bank.start() as (registry, pipeline):
+        tools = export_tools(registry, pipeline, ask=True)
+        agent = create_agent(saying(), tools, checkpointer=saver)
+        wrong = await agent.ainvoke(Command(resume={"decision": decision, "approval": "another"}), config)
+        assert "waits for a person" in told(wrong)[-1]  # it is for another call
+    assert bank.paid == []
+    bank, saver = Bank(tmp_path), InMemorySaver()
+    config = {"configurable": {"thread_id": "u", "user_id": "ann"}}
+    for model, given in ((saying([("pay", {"to": "Eve", "cents": 7})]), GO), (saying(), None)):
+        async with bank.start() as (registry, pipeline):
+            agent = create_agent(model, export_tools(registry, pipeline, ask=True), checkpointer=saver)
+            answer: Any = {"decision": decision, "message": "Not now.", "by": "boss"}
+            result = await agent.ainvoke(given or Command(resume=answer), config)
+    assert told(result) == (["paid Eve 7"] if decision == "approve" else ["Error: Not now."])
+    assert bank.paid == (["Eve 7"] if decision == "approve" else [])
+    assert [each.by for each in await bank.list()] == ["", "boss"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import mcp
@@ -15,6 +16,7 @@ from agents import (
     RunConfig,
     RunContextWrapper,
     Runner,
+    RunState,
     ToolGuardrailFunctionOutput,
     function_tool,
     tool_input_guardrail,
@@ -35,6 +37,7 @@ from openai.types.responses import (
 )
 from pydantic import AfterValidator
 
+from host_approvals import Bank
 from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline import SetupError, ToolFailed, ToolRegistry
 from toolcall_pipeline import ToolContext as OurContext
@@ -599,3 +602,32 @@ async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
     assert not found.refused, found.refused[:20]
     assert not found.differ, found.differ[:20]
     assert found.calls >= 1_000
+
+
+@pytest.mark.parametrize("approve", [True, False])
+async def test_a_call_that_waits_interrupts_the_run(tmp_path: Path, approve: bool) -> None:
+    """The SDK asks before the call; after a restart its state has the decision, and the call runs once."""
+    bank = Bank(tmp_path)
+
+    def make(turns: list[list[tuple[str, str]]], registry: ToolRegistry, pipeline: Any) -> Agent[Any]:
+        return Agent("a", model=Saying(*turns), tools=[*export_tools(registry, pipeline, ask=True)])
+
+    async with bank.start() as (registry, pipeline):
+        agent = make([[("pay", '{"to": "Bob", "cents": "5"}')]], registry, pipeline)
+        stopped = await Runner.run(agent, "go", run_config=RunConfig(**QUIET))
+        kept = stopped.to_state().to_string()
+        (waiting,) = await bank.list()
+        assert (len(stopped.interruptions), waiting.state, waiting.arguments) == (
+            1,
+            "pending",
+            {"to": "Bob", "cents": 5},
+        )
+    assert bank.paid == []
+    async with bank.start() as (registry, pipeline):
+        agent = make([], registry, pipeline)
+        state = await RunState.from_string(agent, kept)
+        (state.approve if approve else state.reject)(state.get_interruptions()[0])
+        result = await Runner.run(agent, state, run_config=RunConfig(**QUIET))
+    assert ("paid Bob 5" in told(result)) is approve
+    assert bank.paid == (["Bob 5"] if approve else [])
+    assert [each.state for each in await bank.list()] == ["approved" if approve else "pending"]

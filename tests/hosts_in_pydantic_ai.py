@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,11 +33,19 @@ from pydantic_ai.exceptions import (
     UnexpectedModelBehavior,
     UsageLimitExceeded,
 )
-from pydantic_ai.messages import ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import (
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    RetryPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.output import ToolOutput
 
+from host_approvals import Bank
 from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline import Tool, ToolContext, ToolRegistry
 from toolcall_pipeline import ToolFailed as OurToolFailed
@@ -508,3 +517,31 @@ async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
     assert not found.refused, found.refused[:20]
     assert not found.differ, found.differ[:20]
     assert found.calls >= 1_000
+
+
+async def test_a_call_that_waits_is_deferred(tmp_path: Path) -> None:
+    """The run ends with it; after a restart the approval of Pydantic AI decides, and it runs once."""
+    bank = Bank(tmp_path)
+    async with bank.start() as (registry, pipeline):
+        tools = export_tools(registry, pipeline, conversation=lambda _: "talk", ask=True)
+        agent: Any = Agent(
+            saying([("pay", {"to": "Bob", "cents": "5"})]), toolsets=[tools], output_type=[str, DeferredToolRequests]
+        )
+        stopped = await agent.run("go")
+        history = stopped.all_messages_json()
+        (waiting,) = await bank.list()
+        assert stopped.output.metadata["0.0"]["approval"] == waiting.id
+        assert stopped.output.metadata["0.0"]["arguments"] == {"to": "Bob", "cents": 5}
+    assert bank.paid == []
+    async with bank.start() as (registry, pipeline):
+        tools = export_tools(registry, pipeline, conversation=lambda _: "talk", ask=True)
+        agent = Agent(saying(), toolsets=[tools], output_type=[str, DeferredToolRequests])
+        result = await agent.run(
+            message_history=ModelMessagesTypeAdapter.validate_json(history),
+            deferred_tool_results=DeferredToolResults(approvals={"0.0": True}),
+        )
+    assert told(result) == ["paid Bob 5"]
+    assert bank.paid == ["Bob 5"]
+    assert [(each.id, each.state, each.by) for each in await bank.list()] == [
+        (waiting.id, "approved", "the user of Pydantic AI")
+    ]

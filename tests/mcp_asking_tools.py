@@ -23,12 +23,13 @@ from mcp_served_tools import (
     serve_http,
     text_of,
 )
-from toolcall_pipeline import Call, CallReport, Failure, SetupError, Success, ToolContext, ToolRegistry
+from toolcall_pipeline import Approvals, Call, CallReport, Failure, SetupError, Success, ToolContext, ToolRegistry
 from toolcall_pipeline.mcp import REQUEST, add_server, make_server
 from toolcall_pipeline.mcp.asking import ASKED, serve_end
 from toolcall_pipeline.mcp.sdk_session import Callbacks, connect_sdk
 from toolcall_pipeline.mcp.serving import join_principal
-from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.middlewares import Approve, standard
+from toolcall_pipeline.stores import Memory
 
 __all__ = ["anyio_backend"]
 pytestmark = pytest.mark.filterwarnings("default")  # those of the packages of others
@@ -377,3 +378,63 @@ async def test_callbacks_that_cannot_be_called() -> None:
     with pytest.raises(SetupError, match="elicitation"):
         async with add_server(ToolRegistry(), ["x"], elicitation=given):
             pass
+
+
+@both_eras
+@pytest.mark.parametrize(
+    ("action", "content", "text"),
+    [
+        ("accept", {"decision": "approve"}, "paid Ann"),
+        ("accept", {"decision": "reject", "message": "Too late."}, "Error: Too late."),
+        ("decline", None, "Error: A person refused this call."),
+        ("cancel", None, "Error: This call waits for a person's decision"),
+    ],
+)
+async def test_a_person_at_the_client_approves(mode: str, action: str, content: Any, text: str) -> None:
+    """The client shows the arguments; the decision is one as by any other way, and the call runs once."""
+    types: Any = import_module("mcp_types")
+    tools, store, heard, paid = ToolRegistry(), Memory(), list[str](), list[str]()
+
+    @tools.tool
+    async def pay(to: str, cents: int = 5) -> str:
+        paid.append(to)
+        return f"paid {to}"
+
+    async def elicit(_context: Any, params: Any) -> Any:
+        heard.append(params.message)
+        return types.ElicitResult(action=action, content=content)
+
+    pipeline = standard(tools, store=store).before("ledger", Approve(store, tools=["pay"]))
+    async with make_client(make_server(pipeline), mode, elicitation_callback=elicit) as client:
+        result = await client.call_tool("pay", {"to": "Ann"})
+        assert text_of(result).startswith(text.removeprefix("Error: ")) or text_of(result).startswith(text)
+    assert paid == (["Ann"] if text == "paid Ann" else [])
+    (question,) = heard
+    assert question.startswith("Let the tool pay run with these arguments?\n{")
+    assert json.loads(question.partition("\n")[2].rpartition("\n")[0]) == {"to": "Ann", "cents": 5}
+    assert question.endswith("\nReason: the tool needs approval")
+    (approval,) = await Approvals(store).list()
+    assert (approval.state, approval.by) == {
+        "paid Ann": ("approved", "the user of the MCP client"),
+        "Error: This call waits for a person's decision": ("pending", ""),
+    }.get(text, ("rejected", "the user of the MCP client"))
+
+
+@both_eras
+async def test_a_client_that_cannot_be_asked_reads_the_id(mode: str) -> None:
+    """The result names the id for the model, and the command for a person, in its `_meta`."""
+    tools, store = ToolRegistry(), Memory()
+
+    @tools.tool
+    async def pay(to: str) -> str:
+        return f"paid {to}"
+
+    pipeline = standard(tools, store=store).before("ledger", Approve(store, tools=["pay"]))
+    async with make_client(make_server(pipeline), mode) as client:
+        result = await client.call_tool("pay", {"to": "Ann"})
+        (waiting,) = await Approvals(store).pending()
+        assert kind_of(result) == "awaiting_approval"
+        assert waiting.id in text_of(result)
+        assert result.meta["toolcall/decide"] == f"toolcall approvals STORE approve|reject {waiting.id}"
+        await Approvals(store).approve(waiting.id, by="boss")
+        assert text_of(await client.call_tool("pay", {"to": "Ann"})) == "paid Ann"

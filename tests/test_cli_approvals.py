@@ -64,7 +64,8 @@ def test_what_waits_is_listed_and_decided(store: Path) -> None:
     late = run("approvals", "reject", str(store), first, "--by", "chief")
     assert (late.exit_code, late.output.partition(":")[0]) == (1, "already decided by boss")
     assert run("approvals", "reject", str(store), second, "--message", "No.").exit_code == 0
-    assert run("approvals", "list", str(store)).output == "no call waits\n"
+    for words in (("list", str(store)), (str(store), "list")):
+        assert run("approvals", *words).output == "no call waits\n"
     assert run("approvals", "list", str(store), "--all").output.count("rejected") == 1
 
 

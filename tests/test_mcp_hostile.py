@@ -17,7 +17,7 @@ from toolcall_pipeline.mcp import relay
 from toolcall_pipeline.mcp.jsonrpc import dump, hides_call, join_array, parse, parse_leniently, split_array
 from toolcall_pipeline.mcp.lines import LineWriter
 from toolcall_pipeline.mcp.open_requests import OpenRequests
-from toolcall_pipeline.mcp.relay_policy import RelayLimits, RelayPolicy
+from toolcall_pipeline.policies.relay_policy import RelayLimits, RelayPolicy
 
 TRUSTED = RelayPolicy(trust_annotations=True)
 PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}

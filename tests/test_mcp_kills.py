@@ -9,7 +9,7 @@ import pytest
 
 from mcp_desk import ScriptedServer, call, open_desk, result
 from toolcall_pipeline import Effect
-from toolcall_pipeline.mcp.relay_policy import RelayPolicy, ToolPolicy
+from toolcall_pipeline.policies.relay_policy import RelayPolicy, ToolPolicy
 
 pytestmark = pytest.mark.long  # each test starts processes
 

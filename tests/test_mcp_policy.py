@@ -11,7 +11,8 @@ import pytest
 
 from mcp_desk import call, open_desk, result
 from toolcall_pipeline import SetupError
-from toolcall_pipeline.mcp.relay_policy import RelayLimits, RelayPolicy, TelemetryPolicy, ToolPolicy, read_policy
+from toolcall_pipeline.policies.policy_file import read_policy
+from toolcall_pipeline.policies.relay_policy import RelayLimits, RelayPolicy, TelemetryPolicy, ToolPolicy
 from toolcall_pipeline.privacy import REDACTED
 from toolcall_pipeline.toml_file import find_line
 
@@ -51,7 +52,7 @@ def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("attempts = 0\n", ":1: `attempts` must be an integer ≥ 1, not 0"),
-        ("\n\nattempst = 2\n", ":3: unknown option `attempst`; known: trust_annotations"),
+        ("\n\nattempst = 2\n", ":3: unknown option `attempst`; known: default, rules, budgets, trust_annotations"),
         ("timeout = 'long'\n", ":1: `timeout` must be a number of seconds > 0, not 'long'"),
         ("timeout = inf\n", ":1: `timeout` must be a number of seconds > 0 and finite, not inf"),
         ("trust_annotations = 1\n", ":1: `trust_annotations` must be"),

@@ -15,7 +15,7 @@ from mcp_desk import INITIALIZED, MODERN, TOOLS, as_line, call, open_desk, resul
 from support import PATIENT, StoppedTime
 from toolcall_pipeline import CallReport
 from toolcall_pipeline.mcp import upstream
-from toolcall_pipeline.mcp.relay_policy import RelayLimits, RelayPolicy, ToolPolicy
+from toolcall_pipeline.policies.relay_policy import RelayLimits, RelayPolicy, ToolPolicy
 
 TRUSTED = RelayPolicy(trust_annotations=True)
 SHORT = RelayPolicy(limits=RelayLimits(line_bytes=2_000))

@@ -395,6 +395,8 @@ _OPEN: dict[str, Any] = {
         ({"DRY-RUN": "true"}, {"dry_run": True}),
         ({"params_dry_run": True}, {"dry_run": True}),
         ({"walk": [{}, {"maxDepth": "3"}]}, {"walk": [{}, {"max_depth": 3}]}),
+        ({"Walk": [{}, {"maxDepth": 3}]}, {"walk": [{}, {"max_depth": 3}]}),
+        ({"WALK": [{"MaxDepth": "3"}], "dryRun": True}, {"walk": [{"max_depth": 3}], "dry_run": True}),
         ({"dryRun": True, "dry-run": True}, {"dry_run": True}),
         ({"dryRun": True, "dry_run": True}, {"dry_run": True}),
         ({"walk": [{"maxDepth": 3, "max_depth": 3}]}, {"walk": [{"max_depth": 3}]}),

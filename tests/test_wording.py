@@ -33,10 +33,11 @@ from toolcall_pipeline.cli.commands import toolcall
 from toolcall_pipeline.cli.proxy_command import make_pipeline
 from toolcall_pipeline.dialogue import run_turn
 from toolcall_pipeline.hosts.host import Host, HostTool
-from toolcall_pipeline.mcp.relay_policy import RelayPolicy, read_policy
 from toolcall_pipeline.mcp.result_blocks import make_error_result, make_result
 from toolcall_pipeline.messages import Conversation, Profile
 from toolcall_pipeline.middlewares import Execute, Resolve, Trace, Validate, standard
+from toolcall_pipeline.policies.policy_file import read_policy
+from toolcall_pipeline.policies.relay_policy import RelayPolicy
 from toolcall_pipeline.telemetry import Events
 
 MINE = Wording(Profile("mine", {"validation": "MINE {tool}", "unknown_tool": "MINE, try {suggestions}"}))

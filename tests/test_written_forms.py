@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import time
 import unicodedata
 from base64 import b64encode, urlsafe_b64encode
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
 from uuid import UUID
 
 import pytest
 
 from test_known_texts import WRITERS, mask
+from toolcall_pipeline import Call, Secret, ToolRegistry
+from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.privacy import REDACTED
+from toolcall_pipeline.privacy.masking import TextCollector
 
 KEY = UUID("12345678-1234-5678-1234-567812345678")
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -137,3 +141,33 @@ def test_words_that_decode_to_nothing_stay() -> None:
     """Words of a language and identifiers are valid base64 or hex, too, and hold no secret."""
     text = "the user deadbeef asked GitHub for commit 3f2a9c1 and README of version 2026 in abcd1234"
     assert mask("k7", text) == text
+
+
+def test_what_other_calls_hide_is_bounded() -> None:
+    """A batch of thousands of calls with secrets makes no pattern of thousands of texts: seconds, or minutes."""
+    collector, other = TextCollector(), TextCollector()
+    other.add([f"secret {n}" for n in range(99)])
+    other.lines.update(f"a line of a secret {n}" for n in range(20_000))
+    for _ in range(2):
+        collector.add_all(other)
+        collector.add("one more")
+    assert (len(collector.texts), len(collector.lines)) == (100, 10_000)
+
+
+async def test_a_batch_of_secrets_is_withheld_in_time() -> None:
+    """Arguments that hold thousands of calls of a tool with secrets are recorded without any of them."""
+    tools = ToolRegistry()
+
+    @tools.tool
+    async def log_in(password: Annotated[str, Secret]) -> str:
+        return password
+
+    @tools.tool
+    async def run(calls: list[dict[str, Any]]) -> str:
+        return str(len(calls))
+
+    calls = [{"name": "log_in", "arguments": {"password": f"opensesame {n}"}} for n in range(5_000)]
+    began = time.process_time()
+    report = await standard(tools).report(Call("run", {"calls": calls}))
+    assert time.process_time() - began < 5  # one hundredth of what it took
+    assert "opensesame" not in repr(report.call.arguments)

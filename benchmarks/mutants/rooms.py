@@ -227,15 +227,22 @@ ROOMS = {
     ),
     "identity": Room(
         ("toolcall_pipeline/identity/*.py",),
-        ("test_intents.py", "test_ledger.py", "test_batch.py", "test_dialogue_repeats.py", "test_loop_guard.py"),
+        (
+            "test_digests.py",
+            "test_intents.py",
+            "test_ledger.py",
+            "test_batch.py",
+            "test_dialogue*.py",
+            "test_loop_guard.py",
+        ),
     ),
     "ledger": Room(
         ("toolcall_pipeline/ledger/*.py", "toolcall_pipeline/middlewares/ledger.py"),
-        ("test_ledger*.py", "test_intents.py", "test_cli_ledger.py", "test_stores*.py"),
+        ("test_digests.py", "test_ledger*.py", "test_intents.py", "test_cli_ledger.py", "test_stores*.py"),
     ),
     "policies": Room(
         ("toolcall_pipeline/policies/*.py", "toolcall_pipeline/middlewares/policy.py"),
-        ("test_policy.py", "test_mcp_policy.py"),
+        ("test_digests.py", "test_policy.py", "test_mcp_policy.py"),
     ),
     "approvals": Room(
         ("toolcall_pipeline/approvals/*.py", "toolcall_pipeline/middlewares/approve.py"),

@@ -10,7 +10,7 @@ from typing import Literal
 
 import click
 
-from .shared_options import Asked, Worded, asker_options, journal_option, wording_options
+from .shared_options import Asked, Worded, asker_options, journal_option, store_option, wording_options
 
 
 class UsageError(click.ClickException):
@@ -359,6 +359,7 @@ def bench(
 )
 @wording_options
 @journal_option
+@store_option
 @click.argument("command", metavar="[--] [COMMAND]...", nargs=-1, type=click.UNPROCESSED)
 def proxy(
     config: Path | None,
@@ -368,6 +369,7 @@ def proxy(
     command: tuple[str, ...],
     worded: Worded,
     journal: Path | None,
+    store: Path | None,
 ) -> None:
     """Stand between a client of MCP and the server that COMMAND starts.
 
@@ -392,12 +394,20 @@ def proxy(
             headers=headers,
             worded=worded,
             journal=journal,
+            store=store,
         )
     sys.exit(code)
 
 
 @toolcall.command()
 @click.argument("target", metavar="MODULE:PIPELINE")
+@click.option(
+    "--policy",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Rules that decide which calls run, in TOML. MODULE:PIPELINE must then be a ToolRegistry.",
+)
+@store_option
 @click.option(
     "--http",
     metavar="HOST:PORT",
@@ -421,6 +431,8 @@ def serve(
     asked: Asked,
     worded: Worded,
     journal: Path | None,
+    policy: Path | None,
+    store: Path | None,
 ) -> None:
     """Serve your tools to clients of MCP.
 
@@ -438,7 +450,16 @@ def serve(
     from .serve_command import serve
 
     with print_command_errors():
-        code = serve(target, Asker.load(*asked), worded, http=http, allowed=allowed, journal=journal)
+        code = serve(
+            target,
+            Asker.load(*asked),
+            worded,
+            http=http,
+            allowed=allowed,
+            journal=journal,
+            policy=policy,
+            store=store,
+        )
     sys.exit(code)
 
 
@@ -606,9 +627,18 @@ def resolve_call(db: Path, id_: str, landed: str, value: str | None, by: str) ->
     sys.exit(code)
 
 
-@toolcall.group()
+class _StoreFirst(click.Group):
+    """Takes the store in front of its commands too: ``approvals calls.db list`` is ``approvals list calls.db``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if len(args) > 1 and args[0] not in self.commands and args[1] in self.commands:
+            args = [args[1], args[0], *args[2:]]
+        return super().parse_args(ctx, args)
+
+
+@toolcall.group(cls=_StoreFirst)
 def approvals() -> None:
-    """List the calls that wait for a person's decision, and decide."""
+    """List the calls that wait for a person's decision, and decide: `toolcall approvals STORE list`."""
 
 
 _STORE = click.argument("store", metavar="STORE", type=click.Path(dir_okay=False, path_type=Path))

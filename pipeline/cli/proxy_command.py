@@ -20,9 +20,10 @@ from ..errors import SetupError
 from ..mcp.child import Child
 from ..mcp.lines import LineReader, LineWriter
 from ..mcp.relay import Relay
-from ..mcp.relay_policy import RelayPolicy, read_policy
 from ..mcp.upstream import ServerFailedError
 from ..options import read_url
+from ..policies.policy_file import read_policy
+from ..policies.relay_policy import RelayPolicy
 from .loading import keep
 from .run.interruption import to_exit_code
 from .shared_options import AS_IT_IS, Worded
@@ -49,6 +50,7 @@ def proxy(
     headers: Sequence[str],
     worded: Worded = AS_IT_IS,
     journal: Path | None = None,
+    store: Path | None = None,
 ) -> int:
     """Relay between stdin and stdout on one side and a server on the other, until one of them ends.
 
@@ -71,9 +73,11 @@ def proxy(
         raise CommandError(str(exc)) from exc
     try:
         with take_stdin() as stdin, take_stdout() as stdout:
-            return anyio.run(_relay, start, policy, stdin, stdout, journal)
+            return anyio.run(_relay, start, policy, stdin, stdout, journal, store)
     except OSError as exc:
         raise CommandError(f"stdin and stdout must be open: {exc.strerror}") from exc
+    except SetupError as exc:
+        raise CommandError(str(exc)) from exc
     except ServerFailedError as exc:
         if exc.exit_code is None:
             raise CommandError(str(exc)) from exc
@@ -81,7 +85,9 @@ def proxy(
         return exc.exit_code or 1
 
 
-async def _relay(start: _Starter, policy: RelayPolicy, stdin: int, stdout: int, journal: Path | None) -> int:
+async def _relay(  # the parts of one connection
+    start: _Starter, policy: RelayPolicy, stdin: int, stdout: int, journal: Path | None, store: Path | None
+) -> int:
     reader, writer = LineReader(stdin, policy.limits.line_bytes), LineWriter(stdout)
     caught: list[int] = []
 
@@ -91,18 +97,20 @@ async def _relay(start: _Starter, policy: RelayPolicy, stdin: int, stdout: int, 
                 caught.append(number)
                 scope.cancel()
 
-    failed: ServerFailedError | None = None
+    failed: ServerFailedError | SetupError | None = None
     async with anyio.create_task_group() as group:
         group.start_soon(wait_for_signal, group.cancel_scope)
         try:
-            await Relay(
+            relay = Relay(
                 partial(start, group),
                 policy,
-                lambda registry: keep(make_pipeline(registry, policy), journal),
+                lambda registry: keep(make_pipeline(registry, policy, store), journal),
                 reader,
                 writer,
-            ).run()
-        except ServerFailedError as exc:
+            )
+            async with relay.pipeline:
+                await relay.run()
+        except (ServerFailedError, SetupError) as exc:
             failed = exc
         group.cancel_scope.cancel()
     if failed is not None:
@@ -110,9 +118,11 @@ async def _relay(start: _Starter, policy: RelayPolicy, stdin: int, stdout: int, 
     return to_exit_code(caught[0]) if caught else 0
 
 
-def make_pipeline(registry: ToolRegistry, policy: RelayPolicy) -> Pipeline:
+def make_pipeline(registry: ToolRegistry, policy: RelayPolicy, store: Path | None = None) -> Pipeline:
     """The pipeline that calls pass, for a registry that is filled later."""
     from toolcall_pipeline.middlewares import Timeout, Trace, standard
+
+    from ..stores import SQLite
 
     pipeline = standard(
         registry,
@@ -121,6 +131,8 @@ def make_pipeline(registry: ToolRegistry, policy: RelayPolicy) -> Pipeline:
         canonical_names=policy.canonical_names,
         limits=policy.limits.of_arguments(),
         wording=policy.wording,
+        store=None if store is None else SQLite(store),
+        policy=policy,
     )
     telemetry = policy.telemetry
     trace = Trace(

@@ -22,6 +22,7 @@ from ..event_loops import get_event_loop
 from ..mcp.http_transport import HttpTransport, is_local
 from ..mcp.serving import make_server
 from ..mcp.stdio_transport import StdioTransport
+from ..stores import SQLite
 from .asker import NOBODY, Asker
 from .loading import check_schemas, find_registry, keep, load_target, open_pipeline, word
 from .run.interruption import catch_signals, exit_without_threads, to_exit_code
@@ -49,6 +50,8 @@ def serve(
     http: str | None,
     allowed: Sequence[str],
     journal: Path | None = None,
+    policy: Path | None = None,
+    store: Path | None = None,
 ) -> int:
     """Serve the tools of a registry or a pipeline until the client closes its end, or a signal comes.
 
@@ -59,6 +62,8 @@ def serve(
         http: HOST:PORT, PORT or :PORT. None: stdin and stdout are the connection to one client.
         allowed: Names that clients use to reach the server over HTTP.
         journal: The file that keeps the reports of the calls. Default None: none does.
+        policy: The file of a policy, for a registry. Default None: none.
+        store: The file of the ledger and of the calls that wait, for a registry. Default None: none.
 
     Returns:
         0: the client closed its end. 130 or 143: SIGINT or SIGTERM ended it.
@@ -78,7 +83,7 @@ def serve(
             if address is None:
                 stdin, stdout = stack.enter_context(take_stdin()), stack.enter_context(take_stdout())
             stack.enter_context(redirect_to_stderr())
-            pipeline = keep(word(_load_pipeline(target), worded), journal)
+            pipeline = keep(word(_load_pipeline(target, policy, store), worded), journal)
 
             def connect() -> _Transport:
                 if address is None:
@@ -97,7 +102,7 @@ def serve(
         raise CommandError(f"{target}: {exc}") from exc
 
 
-def _load_pipeline(target: str) -> Pipeline:
+def _load_pipeline(target: str, policy: Path | None, store: Path | None) -> Pipeline:
     loaded = load_target(target)
     if (registry := find_registry(loaded)) is not None:
         check_schemas(registry, target)
@@ -105,7 +110,13 @@ def _load_pipeline(target: str) -> Pipeline:
         from ..telemetry import configure  # the module of the tools has not done it
 
         configure()
-    return loaded if isinstance(loaded, Pipeline) else standard(loaded)
+    if not isinstance(loaded, Pipeline):
+        return standard(loaded, policy=policy, store=None if store is None else SQLite(store))
+    if policy is not None or store is not None:
+        raise CommandError(
+            f"--policy and --store are for a ToolRegistry, and {target} is a Pipeline with its own stages"
+        )
+    return loaded
 
 
 def _run(target: str, pipeline: Pipeline, asker: Asker, connect: Callable[[], _Transport]) -> int:

@@ -61,6 +61,12 @@ def wording_options(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+store_option = click.option(
+    "--store",
+    metavar="PATH",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep in this SQLite file which calls began, how they ended, and which wait for `toolcall approvals`.",
+)
 journal_option = click.option(
     "--journal",
     metavar="PATH",

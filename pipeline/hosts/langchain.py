@@ -8,12 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from ..adapters.common import says_error
+from ..approvals import Approval
 from ..call import Call, Outcome, ValidCall, is_failure
 from ..compose import Pipeline
 from ..errors import ExecutionFailed
 from ..messages import File, Image, Wording, render
 from ..options import check_type
 from ..tools import Effect, ToolView
+from .approving import Decision, HostApprovals
 from .framework import foresee, list_media, list_offered, requires
 from .framework_reading import ModelReader
 from .framework_spans import below_openinference
@@ -29,6 +31,7 @@ with requires("langchain"):
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from langgraph.errors import GraphBubbleUp
     from langgraph.prebuilt.tool_node import ToolCallRequest
+    from langgraph.types import interrupt
     from pydantic import BaseModel
 
 
@@ -232,6 +235,7 @@ class _Exported(BaseTool):
     own: str
     pipeline: Any
     signer: Any
+    approvals: Any = None
     handle_tool_error: Any = True
 
     def run(self, tool_input: Any, *args: Any, tool_call_id: str | None = None, **options: Any) -> Any:
@@ -251,13 +255,19 @@ class _Exported(BaseTool):
     def _run(self, /, **arguments: object) -> Any:
         call, config = self._make_call(arguments)
         with below_openinference():
-            outcome = self.signer.run_sync(self.pipeline, call, config)
+            if self.approvals is None:
+                outcome = self.signer.run_sync(self.pipeline, call, config)
+            else:
+                outcome = self.approvals.run_sync(call, config, _interrupt)
         return _tell(call, outcome, self.pipeline.wording)
 
     async def _arun(self, /, **arguments: object) -> Any:
         call, config = self._make_call(arguments)
         with below_openinference():
-            outcome = await self.signer.run(self.pipeline, call, config)
+            if self.approvals is None:
+                outcome = await self.signer.run(self.pipeline, call, config)
+            else:
+                outcome = await self.approvals.run(call, config, _interrupt)
         return _tell(call, outcome, self.pipeline.wording)
 
     def _make_call(self, arguments: object) -> tuple[Call, Any]:
@@ -267,7 +277,12 @@ class _Exported(BaseTool):
 
 
 def export_tools(
-    registry: ToolView, pipeline: Pipeline, *, principal: Find | None = None, conversation: Find | None = None
+    registry: ToolView,
+    pipeline: Pipeline,
+    *,
+    principal: Find | None = None,
+    conversation: Find | None = None,
+    ask: bool = False,
 ) -> list[BaseTool]:
     """The tools that may be called now as tools of LangChain, sync and async. A failure is a message of status error.
 
@@ -278,8 +293,15 @@ def export_tools(
         pipeline: Runs their calls.
         principal: Finds who asks, in the ``RunnableConfig``. Default None: as in `ToolcallMiddleware`.
         conversation: Finds the conversation there. Default None: the ``thread_id``, if the run has one.
+        ask: Whether a call that waits for a person interrupts the graph, which needs a checkpointer. It goes on with
+            ``Command(resume={"decision": "approve"})`` or ``"reject"``, and maybe ``message`` and ``by``. Default
+            False: the model reads that the call waits.
+
+    Raises:
+        SetupError: ``ask`` is true, and no stage of the pipeline asks for approval.
     """
     signer = Signer("export_tools", principal, conversation)
+    approvals = HostApprovals(pipeline, signer) if ask else None
     return [
         _Exported(
             name=each["name"],
@@ -288,9 +310,23 @@ def export_tools(
             own=own,
             pipeline=pipeline,
             signer=signer,
+            approvals=approvals,
         )
         for each, own in list_offered(registry)
     ]
+
+
+def _interrupt(approval: Approval) -> Decision | None:
+    """Interrupt the graph, or read the answer that it goes on with; None: it is no decision on this call."""
+    asked = {"approval": approval.id, "tool": approval.tool, "arguments": dict(approval.arguments)}
+    given: Any = interrupt({**asked, "reason": approval.reason, "expires_at": approval.expires_at})
+    if not isinstance(given, Mapping):
+        return None
+    answer: Any = given
+    if answer.get("decision") not in ("approve", "reject") or answer.get("approval", approval.id) != approval.id:
+        return None
+    by = str(answer.get("by") or "the user of LangGraph")
+    return Decision(answer["decision"] == "approve", str(answer.get("message") or ""), by)
 
 
 def _tell(call: Call, outcome: Outcome, wording: Wording | None) -> Any:

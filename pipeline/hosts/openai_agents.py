@@ -14,12 +14,14 @@ import attrs
 from pydantic import ValidationError
 from returns.result import Failure
 
+from ..approvals import Approval
 from ..call import Call, ValidCall, is_failure
 from ..compose import Pipeline
 from ..errors import Crashed, ExecutionFailed, SetupError
 from ..messages import File, Image, render
 from ..privacy import approved
 from ..tools import Effect, ToolView
+from .approving import Decision, HostApprovals
 from .framework import ObjectIds, foresee, list_media, list_offered, refuse_arguments, requires
 from .framework_reading import load
 from .host import Host, HostTool
@@ -299,7 +301,12 @@ def put_behind(tool: FunctionTool, host: Host, pipeline: Pipeline) -> FunctionTo
 
 
 def export_tools(
-    registry: ToolView, pipeline: Pipeline, *, principal: Find | None = None, conversation: Find | None = None
+    registry: ToolView,
+    pipeline: Pipeline,
+    *,
+    principal: Find | None = None,
+    conversation: Find | None = None,
+    ask: bool = False,
 ) -> list[FunctionTool]:
     """The tools that may be called now as function tools, not strict. A failure is the text that the model reads.
 
@@ -310,16 +317,41 @@ def export_tools(
         registry: The tools.
         pipeline: Runs their calls.
         principal: Finds who asks, in the `ToolContext`. Default None: no principal.
-        conversation: Finds the conversation there. Default None: as in `pipelined`.
+        conversation: Finds the conversation there. Default None: as in `pipelined`. With ``ask``: none, for a run that
+            goes on elsewhere has another one.
+        ask: Whether the SDK asks for approval, as an interruption of the run, before a call that a person has to decide
+            on. It runs once the state of the run has its approval. Default False: the model reads that the call waits.
+
+    Raises:
+        SetupError: ``ask`` is true, and no stage of the pipeline asks for approval.
     """
     signer = Signer("export_tools", principal, conversation)
-    return [_export(each, own, pipeline, signer) for each, own in list_offered(registry)]
+    approvals = HostApprovals(pipeline, signer) if ask else None
+    return [_export(each, own, pipeline, signer, approvals) for each, own in list_offered(registry)]
 
 
-def _export(offered: dict[str, Any], own: str, pipeline: Pipeline, signer: Signer) -> FunctionTool:
+def _export(
+    offered: dict[str, Any], own: str, pipeline: Pipeline, signer: Signer, approvals: HostApprovals | None
+) -> FunctionTool:
+    def make_call(context: Any, sent: object, call_id: str) -> Call:
+        deps = getattr(context, "context", None)
+        return Call(own, sent, call_id, deps=deps, conversation="" if approvals else _find_conversation(context))
+
+    async def needs_approval(context: Any, params: Any, call_id: str) -> bool:
+        return approvals is not None and await approvals.must_ask(make_call(context, params, call_id), context)
+
     async def run(context: Any, sent: str) -> Any:
-        call = Call(own, sent, context.tool_call_id, deps=context.context, conversation=_find_conversation(context))
-        outcome = await signer.run(pipeline, call, context)
+        call = make_call(context, sent, context.tool_call_id)
+        if approvals is None:
+            outcome = await signer.run(pipeline, call, context)
+        else:
+            is_approved = context.is_tool_approved(offered["name"], context.tool_call_id) is True
+            is_known = is_approved and await approvals.knows(call, context)
+
+            def decide(_approval: Approval) -> Decision | None:
+                return Decision(approved=True, by="the user of the OpenAI Agents SDK") if is_known else None
+
+            outcome = await approvals.run(call, context, decide)
         media = list_media(outcome)
         return render(outcome, call=call) if media is None else [_to_output(part) for part in media]
 
@@ -329,6 +361,7 @@ def _export(offered: dict[str, Any], own: str, pipeline: Pipeline, signer: Signe
         params_json_schema=offered["parameters"],
         on_invoke_tool=run,
         strict_json_schema=False,
+        needs_approval=False if approvals is None else needs_approval,
     )
 
 

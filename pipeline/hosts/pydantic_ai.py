@@ -10,6 +10,7 @@ from typing import Any
 from returns.result import Failure
 
 from ..adapters.common import says_error
+from ..approvals import Approval
 from ..call import Call, Outcome, ResolvedCall, ValidCall, is_failure
 from ..compose import Pipeline
 from ..errors import ExecutionFailed
@@ -17,6 +18,7 @@ from ..messages import render
 from ..messages.result_parts import find_parts
 from ..messages.values import to_data
 from ..tools import Effect, ToolView
+from .approving import Decision, HostApprovals
 from .framework import foresee, list_media, list_offered, requires
 from .framework_reading import ValidatorReader, checks_names
 from .host import Host, HostTool
@@ -25,7 +27,7 @@ from .signed_calls import Find, Signer
 with requires("pydantic-ai-slim"):
     from pydantic_ai import BinaryContent, FunctionToolset, RunContext, Tool, exceptions
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.exceptions import ModelRetry, ToolFailed
+    from pydantic_ai.exceptions import ApprovalRequired, ModelRetry, ToolFailed
     from pydantic_ai.messages import ModelRequest, RetryPromptPart, ToolCallPart, ToolReturnPart
 
 _PASSES = (
@@ -176,7 +178,12 @@ def _retell(part: Any, pipeline: Pipeline, known: Collection[str]) -> Any:
 
 
 def export_tools(
-    registry: ToolView, pipeline: Pipeline, *, principal: Find | None = None, conversation: Find | None = None
+    registry: ToolView,
+    pipeline: Pipeline,
+    *,
+    principal: Find | None = None,
+    conversation: Find | None = None,
+    ask: bool = False,
 ) -> FunctionToolset[Any]:
     """A toolset of the tools that may be called now: ``Agent(model, toolsets=[export_tools(tools, run)])``.
 
@@ -188,16 +195,36 @@ def export_tools(
         registry: The tools.
         pipeline: Runs their calls.
         principal: Finds who asks, in the `RunContext`. Default None: no principal.
-        conversation: Finds the conversation there. Default None: the run's.
+        conversation: Finds the conversation there. Default None: the run's. With ``ask`` it has to be the same in the
+            run that goes on.
+        ask: Whether a call that waits for a person ends the run with `DeferredToolRequests`, which the agent must have
+            among its output types. It runs when the next run has `ToolApproved` for it; one that is denied there waits
+            until it expires. Default False: the model reads that the call waits.
+
+    Raises:
+        SetupError: ``ask`` is true, and no stage of the pipeline asks for approval.
     """
     signer = Signer("export_tools", principal, conversation)
-    return FunctionToolset([_export(each, own, pipeline, signer) for each, own in list_offered(registry)])
+    approvals = HostApprovals(pipeline, signer) if ask else None
+    return FunctionToolset([_export(each, own, pipeline, signer, approvals) for each, own in list_offered(registry)])
 
 
-def _export(offered: dict[str, Any], own: str, pipeline: Pipeline, signer: Signer) -> Tool[Any]:
+def _export(
+    offered: dict[str, Any], own: str, pipeline: Pipeline, signer: Signer, approvals: HostApprovals | None
+) -> Tool[Any]:
     async def run(ctx: RunContext[Any], /, **arguments: object) -> object:
         call = _make_call(ctx, own, arguments, ctx.tool_call_id)
-        outcome = await signer.run(pipeline, call, ctx)
+
+        def decide(approval: Approval) -> Decision:
+            if not ctx.tool_call_approved:
+                facts = {"approval": approval.id, "arguments": dict(approval.arguments), "reason": approval.reason}
+                raise ApprovalRequired(facts)
+            return Decision(approved=True, by="the user of Pydantic AI")
+
+        if approvals is None:
+            outcome = await signer.run(pipeline, call, ctx)
+        else:
+            outcome = await approvals.run(call, ctx, decide)
         if says_error(outcome):
             raise ToolFailed(render(outcome, call=call))
         return _to_return(outcome, call)

@@ -15,6 +15,7 @@ from ..call import Call, Outcome, make_uuid
 from ..compose import Pipeline
 from ..errors import ExecutionFailed, ToolError, Transient, Unavailable
 from ..messages import Wording
+from ..policies.relay_policy import RelayPolicy
 from ..privacy import approved
 from ..telemetry import continued
 from ..tools import ToolContext, ToolRegistry
@@ -22,7 +23,6 @@ from .call_answers import read_reply
 from .jsonrpc import Message, dump, is_message, key_of, read_object, replace_id, write_call_id
 from .known_tools import KnownTools
 from .own_requests import Answer, UnusableAnswerError
-from .relay_policy import RelayPolicy
 from .result_blocks import make_error_result
 from .server import ServerGoneError
 from .server_session import InvalidAnswerError
@@ -70,7 +70,7 @@ class CallRelay:
         self.known = KnownTools(registry, policy, self._call_server)
         self._upstream = upstream
         self._limits = policy.limits
-        self._run = make_pipeline(registry)
+        self._run = self.pipeline = make_pipeline(registry)
         self._conversation = make_uuid()  # a relay has one client, which uses no id twice
         self._progress: dict[str, ToolContext[Exchange]] = {}  # by the token that the client gave
 

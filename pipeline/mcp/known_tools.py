@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 import anyio
 
 from .. import timing
+from ..policies.relay_policy import RelayPolicy
 from ..privacy import get_logger, neutralise
 from ..tools import ToolRegistry
 from .jsonrpc import Message, read_object
-from .relay_policy import RelayPolicy
 from .server_session import MAX_TOOLS, read_pages
 from .tool_definitions import make_tool, read_effect, read_name
 

@@ -10,6 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ..compose import Pipeline
+from ..policies.relay_policy import RelayPolicy
 from ..privacy import get_logger
 from ..tools import ToolRegistry
 from .call_relay import CallRelay
@@ -17,7 +18,6 @@ from .client_lines import ClientLines
 from .jsonrpc import CallBatch, dump
 from .lines import BrokenLineError, LineReader, LineWriter, LongLine
 from .open_requests import CANCELLED, OpenRequests
-from .relay_policy import RelayPolicy
 from .running_calls import RunningCalls
 from .server import Server
 from .server_lines import LIST_CHANGED, ServerLines
@@ -74,6 +74,11 @@ class Relay:
             writer=writer,
             limits=policy.limits,
         )
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline that calls pass; open it around `run`."""
+        return self._calls.pipeline
 
     async def run(self) -> None:
         """Relay until the client closes its end.

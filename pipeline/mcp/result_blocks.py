@@ -12,7 +12,7 @@ from returns.result import Failure
 
 from ..adapters.common import to_parts
 from ..call import Call, Outcome, is_failure
-from ..errors import ToolError
+from ..errors import AwaitingApproval, ToolError
 from ..messages import Wording, render
 from ..messages.parts import Audio, File, Image, Link, Part
 from ..messages.result_parts import find_parts, read_mcp
@@ -152,6 +152,13 @@ def make_error_result(
     result: Message = {
         "content": [{"type": "text", "text": str(render(outcome, call=call, wording=wording))}],
         "isError": True,
-        "_meta": {KIND: error.kind},
+        "_meta": {KIND: error.kind, **_name_decision(error)},
     }
     return {"resultType": "complete", **result} if complete else result
+
+
+def _name_decision(error: ToolError) -> Message:
+    """For a person at the client: the id of a call that waits, and the command that decides on it."""
+    if not isinstance(error, AwaitingApproval):
+        return {}
+    return {"toolcall/approval": error.id, "toolcall/decide": f"toolcall approvals STORE approve|reject {error.id}"}

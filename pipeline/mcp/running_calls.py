@@ -10,6 +10,7 @@ import attrs
 from anyio.abc import TaskGroup
 
 from ..errors import Unavailable
+from ..policies.relay_policy import RelayLimits
 from ..privacy import get_logger
 from .call_relay import CallRelay
 from .jsonrpc import (
@@ -25,7 +26,6 @@ from .jsonrpc import (
     read_object,
 )
 from .lines import BrokenLineError
-from .relay_policy import RelayLimits
 from .result_blocks import make_error_result
 
 _LOG = get_logger()

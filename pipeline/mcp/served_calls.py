@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -24,6 +24,7 @@ from ..telemetry.event_rows import PROGRESS, Event
 from ..telemetry.logs import log_failure
 from ..tools import Tool
 from .asking import ASKED, OURS, AskingCall, let_ask, serve_end
+from .asking_person import ask_person, find_approvals
 from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, REPEATED, Message, key_of, write_call_id
 from .result_blocks import KIND, make_result
 from .served_tools import ServedTools
@@ -63,6 +64,7 @@ class ServedCalls:
         error: Callable[..., Exception],
     ) -> None:
         self._pipeline, self._tools = serve_end(pipeline), tools
+        self._approvals = find_approvals(pipeline)
         self._deps, self._read_principal = deps, read_principal
         self._error = error
         self._running: set[tuple[str, str]] = set()  # conversation and id
@@ -93,7 +95,7 @@ class ServedCalls:
 
     async def _answer(self, context: Any, params: Any, conversation: str, reply: str) -> Message:
         name, tool = self._tools.find(params.name)
-        may_ask = tool is None or tool.context
+        may_ask = tool is None or tool.context or self._approvals is not None
         sent = context.params
         call = Call(
             name,
@@ -133,9 +135,9 @@ class ServedCalls:
         run = self._run_told if (tool is None or tool.context) and _wants_progress(context) else self._run
         if context.meta:
             with _read_parent(context.meta):
-                outcome = await run(call, context)
+                outcome = await self._run_decided(run, call, context)
         else:
-            outcome = await run(call, context)
+            outcome = await self._run_decided(run, call, context)
         if asked and is_modern(context) and is_failure(outcome) and type(outcome.failure()) is NeedsUserInput:
             return asked[-1]
         if tool is None and is_success(outcome):
@@ -143,6 +145,13 @@ class ServedCalls:
             tool = resolved.tool if isinstance(resolved, ResolvedCall) else None
         result = make_result(outcome, None if tool is None else self._tools.find_form(tool), call.name, call)
         return complete(result) if is_modern(context) else result
+
+    async def _run_decided(self, run: Callable[[Call, Any], Awaitable[Outcome]], call: Call, context: Any) -> Outcome:
+        """Run a call; if it waits for a person, ask the one at the client, and give the answer to what was decided."""
+        outcome = await run(call, context)
+        if self._approvals is not None and await ask_person(context, self._approvals, call, outcome):
+            return await run(call, context)
+        return outcome
 
     async def _run(self, call: Call, _context: Any) -> Outcome:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final, cast
 
+from ..policies.relay_policy import RelayLimits
 from ..privacy import get_logger
 from .call_relay import CallRelay
 from .jsonrpc import (
@@ -25,7 +26,6 @@ from .jsonrpc import (
 )
 from .lines import LineWriter, LongLine, tell_long
 from .open_requests import CANCELLED, OpenRequests
-from .relay_policy import RelayLimits
 from .running_calls import Reply
 from .server import ServerGoneError
 from .upstream import Upstream

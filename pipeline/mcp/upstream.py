@@ -11,11 +11,11 @@ import anyio
 from anyio.abc import TaskGroup
 
 from .. import timing
+from ..policies.relay_policy import RelayLimits
 from ..privacy import get_logger
 from .jsonrpc import Message, dump, is_request, key_of, read_object
 from .lines import LongLine
 from .own_requests import Answer, OwnRequest, OwnRequests, UnusableAnswerError
-from .relay_policy import RelayLimits
 from .server import Server, ServerGoneError, UnsendableError
 from .server_session import Backoff
 

@@ -31,7 +31,7 @@ from .templates import Templates, Texts, compile_templates
 from .text import as_sentence, join_blocks, replace_surrogates, shorten, strip_prefix, to_one_line, truncate
 from .values import as_json, as_text, elide_middle
 
-_INVALID_VALUE = "Invalid parameter value"
+_INVALID_VALUE = ("Invalid parameter value", "Invalid parameters: ")
 
 
 class _Style(NamedTuple):
@@ -168,7 +168,9 @@ def _fill_in(error: InvalidParams, problem: Problem, style: _Style) -> str:
     if not text:
         asked = _ask_in_words_of_author(problem) if profile.questions else ""
         text = asked or profile.compiled.build_text(key, fields)
-        if text and not asked and _INVALID_VALUE in text and is_whole_text(problem):  # it would say twice what is wrong
+        if (
+            text and not asked and is_whole_text(problem) and any(each in text for each in _INVALID_VALUE)
+        ):  # it would say twice what is wrong
             return ""
     if not text:
         return ""

@@ -79,11 +79,14 @@ _OF_PARSERS = {  # the beginnings of what parsers say of text that is not JSON, 
 }
 _RULES_OF_FORM = frozenset(("type", "enum", "const", "format", "anyOf"))  # a value of the wrong type violates these too
 _WHOLE = (
-    "Missing required parameter",
-    "Invalid parameter value",
-    "Unknown parameter",
-    "There seems to be an issue",
-)  # how our own texts begin
+    "missing required",
+    "missing parameter",
+    "required parameter",
+    "invalid parameter",
+    "invalid value for",
+    "unknown parameter",
+    "there seems to be an issue",
+)  # how our own texts begin, and those of the source documents
 _MAX_LINE = 10**9  # a larger number helps no reader
 
 
@@ -228,13 +231,16 @@ def state_problem(problem: Problem, verbosity: Verbosity) -> str:
     where = f"Error: Invalid parameter value for {path}" if path else "Error: Invalid parameters"
     expected = to_one_line(problem.expected, verbosity.max_expected)
     if problem.rule == "validator":  # a sentence of the tool's author
-        return f"Error: {strip_prefix(expected)}" if is_whole_text(problem) else f"{where}: {expected}"
+        return add_prefix(expected) if is_whole_text(problem) else f"{where}: {expected}"
     return f"{where}: must be {expected}{_describe_got(problem)}"
 
 
 def is_whole_text(problem: Problem) -> bool:
-    """Whether an author's sentence is all that a text says, as in "Missing required parameter: path"."""
-    return problem.rule == "validator" and strip_prefix(str(problem.expected)).startswith(_WHOLE)
+    """Whether an author's sentence is all that a text says: "Missing required parameter: path", or a question."""
+    if problem.rule != "validator":
+        return False
+    words = str(problem.expected)
+    return words.lower().startswith("question:") or strip_prefix(words).lower().startswith(_WHOLE)
 
 
 def explain_fix(problem: Problem, verbosity: Verbosity) -> str:

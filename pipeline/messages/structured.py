@@ -21,7 +21,7 @@ from ..errors import (
     UnknownTool,
 )
 from .author_words import build_facts, details_of, wait_of
-from .default import MAX_TOOLS, UNAVAILABLE, find_position, format_suggestions
+from .default import MAX_TOOLS, UNAVAILABLE, find_position, format_suggestions, is_whole_text
 from .style import Verbosity
 from .text import as_sentence, is_known_time, round_wait, shorten, strip_prefix, to_one_line, truncate
 
@@ -116,6 +116,8 @@ def _describe_problem(problem: Problem, verbosity: Verbosity) -> dict[str, Any]:
     elif problem.rule == "additionalProperties":
         known = f"The parameters are: {expected}." if expected else ""
         suggestion, expected = f"{known} {suggestion}".strip(), "no other parameters"
+    elif is_whole_text(problem):  # the text says it
+        expected = ""
     suggestion = suggestion if verbosity.hints else ""
     return _drop_empty(parameter=shorten(problem.path), constraint=expected, suggestion=suggestion)
 

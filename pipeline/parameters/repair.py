@@ -211,7 +211,9 @@ def _read_open(
         places = [format_path([*parts[:-1], name]) for parts, rule, name in fixes if rule == "parameter_name"]
         if not all(_is_within(each.path, places) for each in found.problems):  # the names change what else is allowed
             return params, draft
-    return (found, renamed) if not isinstance(found, MalformedCall) else (params, draft)
+    if isinstance(found, (InvalidParams, MalformedCall)):
+        return (params, draft) if isinstance(found, MalformedCall) else (found, renamed)
+    return _read_open(renamed, found, parameters, rules, limits)  # what a renamed object holds has names now
 
 
 @or_default(default=False)  # of nested values a comparison may be too deep

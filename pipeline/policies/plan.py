@@ -39,7 +39,7 @@ class PlanOnly(Guard):
     remarks: Sequence[str]
 
     def refuse(self, call: Call) -> Outcome | None:
-        """NotExecuted. The body of a composite tool begins: it only makes other calls, each of which is a plan."""
+        """NotExecuted. The body of a composite tool begins: it only makes other calls, and each is a plan."""
         tool: Any = getattr(call, "tool", None)
         if tool is not None and tool.composite:
             return None
@@ -51,6 +51,6 @@ def describe_plan(call: ValidCall, remarks: Sequence[str]) -> PublicText:
     """Say which tool would run, with which arguments; declared secrets are masked. For the reason of a NotExecuted."""
     secrets = call.tool.parameters.secrets
     arguments = make_plain_arguments(call)
-    shown = render(Success(arguments if secrets is None else secrets.redact(arguments)), limit=_SHOWN)
+    shown = render(Success(arguments if secrets is None else secrets.redact_all(arguments)), limit=_SHOWN)
     also = "".join(f", {remark}" for remark in remarks)
     return approved(f"only a plan was asked for; {call.tool.name} would run{also} with {shown}")

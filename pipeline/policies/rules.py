@@ -1,4 +1,4 @@
-"""RuleSet: rules in order, of which the first that fits a call decides."""
+"""RuleSet: rules in order; the first that fits a call decides."""
 
 from __future__ import annotations
 

@@ -25,10 +25,12 @@ import attrs
 from ..foreign_values import or_default
 from ..parameters.reading import read_literal
 from .public_text import REDACTED
-from .written_forms import list_forms, list_parts
+from .written_forms import list_other_forms, list_parts, list_unicode_forms
 
 _MAX_TEXTS = 100  # of one call
 _MAX_LINES = 10_000  # of one call
+_MAX_FORMS = 200  # other ways to write them; a pattern of thousands takes seconds to compile
+_MAX_SPREAD = 200_000  # characters of a text that is also looked for on one line
 _MAX_VALUES = 2_000  # that are looked at
 _SHORT: Final = 4  # characters: a shorter secret is masked only where it stands alone, for it may be part of any word
 _SHORT_NUMBER: Final = 8  # digits, as above
@@ -122,8 +124,8 @@ class TextCollector:
 
     def add_all(self, other: TextCollector) -> None:
         """Add what another one has collected."""
-        self.texts |= other.texts
-        self.lines |= other.lines
+        self.texts.update(islice(other.texts, max(0, _MAX_TEXTS - len(self.texts))))
+        self.lines.update(islice(other.lines, max(0, _MAX_LINES - len(self.lines))))
 
     def _add_text(self, text: str) -> None:
         stripped = text.strip()
@@ -207,10 +209,15 @@ class Mask:
     @cached_property
     def _forms(self) -> tuple[str, ...]:
         """The secrets as tools write them, in other lines, and in another letter case where that has another length."""
-        texts = [form for text in self.texts for form in list_forms(text)]
-        spread = [form for text in self.texts if len(text.split()) > 1 for form in _reflow(text)]
+        others = (form for text in self.texts for form in list_other_forms(text))
+        texts = [*self._texts, *islice(others, _MAX_FORMS)]
+        spread = [form for text in self.texts if len(text) <= _MAX_SPREAD for form in _reflow(text)]
         cases = [form for text in texts for form in (text.upper(), text.lower()) if len(form) != len(text)]
         return tuple(dict.fromkeys([*texts, *spread, *cases]))
+
+    @cached_property
+    def _texts(self) -> tuple[str, ...]:
+        return tuple(form for text in self.texts for form in list_unicode_forms(text))
 
     @cached_property
     def _plain(self) -> _Needles:
@@ -222,7 +229,7 @@ class Mask:
 
     @cached_property
     def _encoded(self) -> _Tokens:
-        return _Tokens.of(self._forms)
+        return _Tokens.of(self._texts)
 
     @cached_property
     def _unescaped(self) -> list[_Needles]:
@@ -251,6 +258,8 @@ def _fold(text: str) -> str:
 def _reflow(text: str) -> Iterator[str]:
     """Yield a text of several words or lines as one line, with and without blanks."""
     words = text.split()
+    if len(words) < 2:  # noqa: PLR2004
+        return
     yield " ".join(words)
     yield "".join(map(str.strip, text.splitlines()))
 
@@ -360,7 +369,7 @@ class _Tokens:
         no part is long enough to be known, so words are decoded.
         """
         base64, hexadecimal, short = list[str](), list[str](), list[str]()
-        for text in dict.fromkeys(form for each in texts for form in _rewrite(each)):
+        for text in dict.fromkeys(form for each in texts for form in _rewrite(each[:_IN_PATTERN])):
             if _is_short(text) or len(text.encode(errors="replace")) < _SHORT:
                 short.append(text)
                 continue

@@ -21,7 +21,7 @@ from .public_text import REDACTED, Redact
 from .secret_places import SecretSchema
 
 _MAX_DEPTH = 64  # levels of arguments; what is deeper is withheld
-_MAX_PARTS = 50_000  # values of one call; the rest, of a call that was refused for its size, is withheld
+_MAX_PARTS = 20_000  # values of one call; the rest, of a call that was refused for its size, is withheld
 _SILENTLY = FaultBarrier(stops=BaseException)
 _MAX_TEXT = 1_000_000  # characters of arguments sent as text; longer ones are withheld
 _OPENING = ("{", "[")  # text that begins so may hold several values

@@ -108,7 +108,7 @@ class RedactionPolicy:
             if guard is None:
                 return redacted
             mask = _make_mask(guard, call, params)
-            shown = _with(redacted.call, _mask_arguments(redacted.call.arguments, mask))
+            shown = _with(redacted.call, mask_arguments(redacted.call.arguments, mask))
             return attrs.evolve(redacted, call=shown, mask=mask)
         except Exception:  # noqa: BLE001  # a foreign mapping may raise anything, and so may a type without a schema
             return RedactedCall(
@@ -240,11 +240,13 @@ def mask_error(error: E, mask: Mask) -> E:
     return attrs.evolve(cast("Any", error), **changed) if changed else error
 
 
-def _mask_arguments(arguments: object, mask: Mask) -> object:
+def mask_arguments(arguments: object, mask: Mask) -> object:
     """Mask the secrets of a call in its other arguments: a model may send the password in the URL as well."""
     if arguments in _NOTHING:
         return arguments
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+    if len(text) > _MAX_TEXT:
+        return REDACTED
     if mask(text) == text:
         return arguments
     if not isinstance(arguments, str):
@@ -331,6 +333,8 @@ class NestedCalls:
             guard = self.find(name)
         except LookupError:
             self.collector.add(arguments, declared=False)
+            return REDACTED
+        if guard is not None and self.collector.is_full:
             return REDACTED
         if guard is None:
             return self._redact(arguments, _MAX_DEPTH - 1, known)

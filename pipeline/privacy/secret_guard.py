@@ -48,6 +48,12 @@ class SecretGuard:
         """Redact the arguments for a record."""
         return Redaction(self.schema, hook).redact(arguments)
 
+    def redact_all(self, arguments: object) -> object:
+        """Redact the arguments, and the secrets that were also sent in other arguments."""
+        from .redaction_policy import mask_arguments  # which imports this file for its types
+
+        return mask_arguments(self.redact(arguments), self.collect(arguments).make_mask())
+
     def collect(self, arguments: object) -> TextCollector:
         """Collect the texts of the secrets in the arguments, and of values that may be secrets."""
         collector = TextCollector()

@@ -80,17 +80,22 @@ def _read_basic(header: re.Match[str]) -> list[str]:
     return [user_info, user_info.partition(":")[2]]
 
 
-def list_forms(text: str) -> list[str]:
-    """List the other ways to write a whole secret, itself first."""
-    forms = [text]
-    if not text.isascii():
-        forms += [unicodedata.normalize(form, text) for form in _UNICODE_FORMS]
+def list_unicode_forms(text: str) -> list[str]:
+    """List a text as it is, and in the forms of Unicode that differ from it."""
+    if text.isascii():
+        return [text]
+    return [*dict.fromkeys([text, *(unicodedata.normalize(form, text) for form in _UNICODE_FORMS)])]
+
+
+def list_other_forms(text: str) -> list[str]:
+    """List the other ways to write a secret: as a list of bytes, and the number, date or identifier that it holds."""
+    forms = list[str]()
     if _PART <= len(text) <= _LONGEST_BYTES:  # as bytes are printed that were made a list
         numbers = [*map(str, text.encode(errors="replace"))]
         forms += [", ".join(numbers), ",".join(numbers)]
     if len(text) <= _LONGEST_NUMBER:
         forms += _write_number(text) if any(map(str.isdigit, text)) else ()
-    return [*dict.fromkeys(forms)]
+    return [each for each in forms if each != text]
 
 
 def _write_number(text: str) -> Iterator[str]:

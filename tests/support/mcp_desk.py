@@ -16,10 +16,10 @@ from toolcall_pipeline import Pipeline, ToolRegistry
 from toolcall_pipeline.cli.proxy_command import make_pipeline
 from toolcall_pipeline.mcp.lines import LineReader, LineWriter, LongLine
 from toolcall_pipeline.mcp.relay import Relay
-from toolcall_pipeline.mcp.relay_policy import RelayPolicy
 from toolcall_pipeline.mcp.server import Server, ServerGoneError
 from toolcall_pipeline.mcp.upstream import ServerFailedError
 from toolcall_pipeline.middlewares import Retry, Trace
+from toolcall_pipeline.policies.relay_policy import RelayPolicy
 
 TOOLS: list[dict[str, Any]] = [
     {

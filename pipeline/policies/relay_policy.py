@@ -1,22 +1,22 @@
-"""RelayPolicy: what an operator decides about the server behind a relay, and the TOML file that it is read from."""
+"""RelayPolicy: what an operator decides about tools, and about the server behind a relay."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import attrs
 
 from ..errors import SetupError
 from ..messages import Wording
 from ..messages.templates import Texts
-from ..options import check_count, check_number, check_type, read_url
+from ..options import check_count, check_number, check_type, read_url, refuse
 from ..parameters import Limits
 from ..privacy import REDACTED, Redact
-from ..toml_file import IN_CODE, TomlFile
+from ..toml_file import IN_CODE
 from ..tools import Effect
+from .rules import RuleSet
 
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -47,6 +47,28 @@ class ToolPolicy:
         check_count("ToolPolicy", "attempts", self.attempts, optional=True)
         check_type("ToolPolicy", "closed", self.closed, bool)
         check_type("ToolPolicy", "verify_with", self.verify_with, str, optional=True)
+
+
+@attrs.frozen
+class Budget:
+    """One `Quota`, as a file says it.
+
+    Args:
+        calls: So many calls, > 0.
+        per: Each of these has a budget of its own: ``conversation``, ``principal``, ``tool`` or ``turn``. Default
+            ``conversation``.
+        window: Seconds until it is there again, > 0. Default None: never.
+    """
+
+    calls: float
+    per: Literal["conversation", "principal", "tool", "turn"] = "conversation"
+    window: float | None = None
+
+    def __attrs_post_init__(self) -> None:
+        check_number("Budget", "calls", self.calls, above=0)
+        if self.per not in ("conversation", "principal", "tool", "turn"):
+            refuse("Budget", "per", "conversation, principal, tool or turn", self.per)
+        check_number("Budget", "window", self.window, above=0, optional=True, unit="seconds")
 
 
 @attrs.frozen
@@ -116,9 +138,11 @@ class TelemetryPolicy:
 
 @attrs.frozen
 class RelayPolicy:
-    """The operator's decisions about a server and its tools.
+    """The operator's decisions about tools, and about the server that has them.
 
     Args:
+        rules: Rules that decide on each call. Default None: each call runs.
+        budgets: How many calls may run. Default: as many as there are.
         trust_annotations: Believe what the server says of the effects of its tools. Default False.
         canonical_names: Run a tool also if its name is written in another style, see ``Resolve``. Default True.
         timeout: Seconds for each attempt, > 0. Default None: no limit, the client has one.
@@ -134,6 +158,8 @@ class RelayPolicy:
         listed: See `Wording`. Default None.
         locate: Returns the file and the line of a key, as ``policy.toml:9: ``. Default: a policy that was made in code
             has none.
+        given: The names of the options that the file has. Default: none.
+        version: The version of the file. Default "": none.
     """
 
     trust_annotations: bool = False
@@ -148,6 +174,12 @@ class RelayPolicy:
     verbosity: str = "normal"
     templates: Mapping[str, Texts] = attrs.field(factory=dict[str, Any], hash=False)
     listed: int | None = None
+    rules: RuleSet | None = attrs.field(default=None, kw_only=True)
+    budgets: tuple[Budget, ...] = attrs.field(default=(), kw_only=True)
+    given: frozenset[str] = attrs.field(
+        default=frozenset(), eq=False, repr=False, kw_only=True, metadata={IN_CODE: True}
+    )
+    version: str = attrs.field(default="", eq=False, kw_only=True, metadata={IN_CODE: True})
     locate: Callable[..., str] = attrs.field(default=lambda *_keys: "", eq=False, repr=False, metadata={IN_CODE: True})
 
     def __attrs_post_init__(self) -> None:
@@ -185,27 +217,3 @@ class RelayPolicy:
 
 _NOTHING = ToolPolicy()
 _DEFAULT_WORDING = Wording(templates={})
-
-
-def read_policy(path: Path) -> RelayPolicy:
-    """Read a policy.
-
-    Raises:
-        SetupError: The file cannot be read, or something in it is wrong. The text begins with the file and the line.
-    """
-    file = TomlFile.read(path)
-    given = dict(file.found)
-    tools = {
-        name: file.make(ToolPolicy, file.table(each, "tools", name), "tools", name)
-        for name, each in file.table(given.pop("tools", {}), "tools").items()
-    }
-    limits = file.make(RelayLimits, file.table(given.pop("limits", {}), "limits"), "limits")
-    telemetry = None
-    if "telemetry" in given:
-        telemetry = file.make(TelemetryPolicy, file.table(given.pop("telemetry"), "telemetry"), "telemetry")
-    redact = given.get("redact", [])
-    if not isinstance(redact, list):
-        raise file.mistake(f"`redact` must be an array of names, not {redact!r}", "redact")
-    given["redact"] = tuple(cast("list[Any]", redact))
-    made = file.make(RelayPolicy, given, tools=tools, limits=limits, telemetry=telemetry)
-    return attrs.evolve(made, locate=file.locate)

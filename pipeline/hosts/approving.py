@@ -1,0 +1,123 @@
+"""Approvals at a framework: its own page asks the person, and the decision is bound by `Approve`.
+
+The framework runs the tool again with the person's answer, perhaps in another process. That run is the same call, by
+its id, its conversation and its arguments, so it finds the approval that waits; another call finds none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias, cast
+
+import attrs
+
+from ..approvals import Approval, Approvals
+from ..call import Call, Outcome, ValidCall, is_failure
+from ..compose import Pipeline
+from ..errors import AwaitingApproval, SetupError
+from ..event_loops import PORTAL
+from ..middlewares.approve import Approve
+from ..privacy import get_logger
+from ..stores import StoreError
+from .framework import foresee
+from .signed_calls import Signer
+
+_logger = get_logger()
+
+
+@attrs.frozen
+class Decision:
+    """The answer of a person at a framework's page.
+
+    Attributes:
+        approved: Whether the call may run.
+        message: Words for the model, or for the record. Default "": none.
+        by: Who decided. Default: the framework does not say.
+    """
+
+    approved: bool
+    message: str = ""
+    by: str = "the user of the framework"
+
+
+# Returns the person's answer, None while there is none, or raises what the framework waits by.
+Ask: TypeAlias = Callable[[Approval], Decision | None]
+
+
+@attrs.frozen
+class HostApprovals:
+    """Runs calls, and has those that wait decided by the person at a framework.
+
+    Args:
+        pipeline: Runs the calls. It must have the stage `Approve`.
+        signer: Says who asks.
+
+    Raises:
+        SetupError: No stage of the pipeline asks for approval.
+    """
+
+    pipeline: Pipeline
+    signer: Signer
+    _stage: Approve = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        stage = next((each.obj for each in self.pipeline.entries if each.placement.kind == "approve"), None)
+        if stage is None:
+            raise SetupError("export_tools: `ask` needs a pipeline with the stage Approve")
+        object.__setattr__(self, "_stage", cast("Approve", stage))
+
+    async def run(self, call: Call, context: object, ask: Ask) -> Outcome:
+        """Run a call; one that waits is decided as ``ask`` says, and runs then."""
+        outcome = await self.signer.run(self.pipeline, call, context)
+        approval = await self._find(outcome)
+        if approval is None or (decision := ask(approval)) is None:
+            return outcome
+        if not await self._decide(approval, decision):
+            return outcome
+        return await self.signer.run(self.pipeline, call, context)
+
+    def run_sync(self, call: Call, context: object, ask: Ask) -> Outcome:
+        """As `run`, without an event loop; ``ask`` is called in the caller's thread."""
+        outcome = self.signer.run_sync(self.pipeline, call, context)
+        approval: Approval | None = PORTAL.run(self._find, outcome)
+        if approval is None or (decision := ask(approval)) is None:
+            return outcome
+        if not PORTAL.run(self._decide, approval, decision):
+            return outcome
+        return self.signer.run_sync(self.pipeline, call, context)
+
+    async def must_ask(self, call: Call, context: object) -> bool:
+        """Whether a person has to decide before a call runs, which then waits. Nothing runs."""
+        valid = self._foresee(call, context)
+        if valid is None:
+            return False
+        try:
+            return await self._stage.request(valid) is not None
+        except StoreError:
+            return False  # the call itself is refused then
+
+    async def knows(self, call: Call, context: object) -> bool:
+        """Whether exactly this call waits already: then the answer of the framework's page is for it."""
+        valid = self._foresee(call, context)
+        return valid is not None and await self._stage.find_request(valid) is not None
+
+    def _foresee(self, call: Call, context: object) -> ValidCall | None:
+        return foresee(self.pipeline, self.pipeline.ask(self.signer.sign(call, context)))
+
+    async def _find(self, outcome: Outcome) -> Approval | None:
+        if not is_failure(outcome) or not isinstance(waiting := outcome.failure(), AwaitingApproval):
+            return None
+        try:
+            return await Approvals(self._stage.store).get(waiting.id)
+        except StoreError:
+            return None
+
+    async def _decide(self, approval: Approval, decision: Decision) -> bool:
+        approvals = Approvals(self._stage.store)
+        decide: Callable[..., Awaitable[Approval]] = approvals.approve if decision.approved else approvals.reject
+        try:
+            await decide(approval.id, by=decision.by, message=decision.message)
+        except StoreError:
+            _logger.warning("Tool %.200r: the decision on it could not be kept", approval.tool)
+            return False
+        return True

@@ -1,0 +1,254 @@
+"""Identities: the forms that are compared and kept, which calls are the same, and the leases of owners."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+from uuid import UUID
+
+import anyio
+import attrs
+import pytest
+
+from toolcall_pipeline import Call, Failure, Secret, Success, ToolFailed, ToolRegistry
+from toolcall_pipeline.identity import undecided
+from toolcall_pipeline.identity.calls import delivery_of, intent_of
+from toolcall_pipeline.identity.digests import NotPlainError, canonical
+from toolcall_pipeline.identity.undecided import Lost
+from toolcall_pipeline.ledger import Owner, lives
+from toolcall_pipeline.ledger.kept_outcomes import _LONGEST, write_outcome  # pyright: ignore[reportPrivateUsage]
+from toolcall_pipeline.ledger.owners import _find_host, _find_start  # pyright: ignore[reportPrivateUsage]
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.policies import PolicyRule, RuleSet
+from toolcall_pipeline.policies.facts import make_plain_arguments
+from toolcall_pipeline.policies.plan import describe_plan
+from toolcall_pipeline.stores import Memory, SQLite
+
+
+class Size(Enum):
+    LARGE = "l"
+
+
+@attrs.frozen
+class Point:
+    x: int
+
+
+class Odd:
+    """Shows nothing to compare."""
+
+    __slots__ = ()
+
+
+class Loud(int):
+    """Writes itself as it likes."""
+
+    def __str__(self) -> str:
+        return "loud"
+
+
+# A store keeps digests of these forms: one that changes makes each kept call another one.
+FORMS: dict[str, tuple[Any, Any]] = {
+    "null": (None, None),
+    "a boolean": (True, True),
+    "an integer": (1500, ["n", [0, "15", 2]]),
+    "a subclass of int": (Loud(7), ["n", [0, "7", 0]]),
+    "a large integer": (-(1 << 70_000), ["n", hex(-(1 << 70_000))]),
+    "zero": (-0.0, ["n", 0]),
+    "a float": (1.5, ["n", [0, "15", -1]]),
+    "not a number": (float("nan"), ["n", "nan"]),
+    "infinite": (float("-inf"), ["n", "-infinity"]),
+    "a Decimal": (Decimal("-1.50"), ["n", [1, "15", -1]]),
+    "a whole Fraction": (Fraction(4, 2), ["n", [0, "2", 0]]),
+    "a Fraction": (Fraction(1, 3), ["n", [[0, "1", 0], [0, "3", 0]]]),
+    "a text": (" a ", "a"),
+    "a number as text": ("15", ["n", [0, "15", 0]]),
+    "bytes": (b"\x01\xff", ["b", "01ff"]),
+    "a view": (memoryview(b"\x01"), ["b", "01"]),
+    "a UUID": (UUID(int=7), "00000000-0000-0000-0000-000000000007"),
+    "a path": (PurePosixPath("/a/b"), "/a/b"),
+    "an instant": (datetime(2026, 1, 2, 3, tzinfo=UTC), ["datetime", "2026-01-02T03:00:00+00:00"]),
+    "a date": (date(2026, 1, 2), ["date", "2026-01-02"]),
+    "a time": (time(3, 4), ["time", "03:04:00"]),
+    "a duration": (timedelta(1, 2, 3), ["timedelta", [1, 2, 3]]),
+    "an enum": (Size.LARGE, "l"),
+    "a mapping": ({"b": 1, "a": None}, ["m", [["a", None], ["b", ["n", [0, "1", 0]]]]]),
+    "a set": ({"b", "a"}, ["set", ["a", "b"]]),
+    "a list": ((True, "a"), ["l", [True, "a"]]),
+    "an object": (Point(1), ["o", f"{__name__}.Point", [["x", ["n", [0, "1", 0]]]]]),
+}
+
+
+@pytest.mark.parametrize(("value", "form"), FORMS.values(), ids=FORMS)
+def test_the_form_of_a_value_stays(value: object, form: object) -> None:
+    """A release that changes a form would run the calls again that a store has answers for."""
+    assert canonical(value) == form
+
+
+def test_how_deep_a_value_may_be() -> None:
+    """A value is compared down to the level that is asked for, and one that is deeper is not compared at all."""
+    nested: Any = "leaf"
+    for _ in range(3):
+        nested = [nested]
+    assert canonical(nested, 3) == ["l", [["l", [["l", ["leaf"]]]]]]
+    for value, depth in ((nested, 2), (Odd(), 5), (print, 5)):
+        with pytest.raises(NotPlainError):
+            canonical(value, depth)
+
+
+def make_call(arguments: Any, id_: str = "") -> Any:
+    tools = ToolRegistry()
+
+    @tools.tool
+    def act(value: Any = None) -> None: ...
+
+    return standard(tools).resolve(Call("act", arguments, id_))
+
+
+def test_a_call_without_an_id_is_its_own_delivery() -> None:
+    """It has no name, so no other call is taken for it."""
+    assert delivery_of(make_call({"value": 1})) == ""
+    assert len(delivery_of(make_call({"value": 1}, "a"))) >= 32
+
+
+def test_what_cannot_be_compared_goes_by_what_was_written() -> None:
+    """Two calls with such an object are one intent if their arguments were written alike, and in no other case."""
+    one, same, other = (intent_of(make_call({"value": each}), {"value": Odd()}) for each in (1, 1, 2))
+    assert one == same != other
+    assert intent_of(make_call({"value": 1}), {"value": 1}) != one
+
+
+@pytest.mark.parametrize("verified", [False, True])
+def test_a_lost_call_that_is_kept_for_verify_counts_with_its_arguments(*, verified: bool) -> None:
+    """The memory of what is undecided is bounded by what it takes: more for a long text, and never nothing."""
+    sizes = list[int]()
+    for value in ("x", "x" * 1_000, Odd()):
+        tool = attrs.evolve(make_call({}).tool, verify=_know_nothing if verified else None)
+        call = attrs.evolve(make_call({"value": value}), tool=tool)
+        sizes.append(Lost.of(call, {"value": value}, "", liftable=False).size)
+    least = undecided._BYTES_EACH  # pyright: ignore[reportPrivateUsage]
+    one, long, odd = sizes
+    assert one >= least
+    assert (long - one == 2 * 4 * 999) is verified
+    assert (odd == least + 2 * 4 * least) is verified
+
+
+@pytest.mark.parametrize("landed", [None, False])
+async def test_what_an_author_says_of_a_failure_is_an_end(landed: bool | None) -> None:
+    """A failure that the author raised is a known end: the same call runs again in that conversation."""
+    tools, runs = ToolRegistry(), list[int]()
+
+    @tools.tool
+    async def act() -> None:
+        runs.append(1)
+        raise ToolFailed("No.", landed=landed)
+
+    pipeline = standard(tools)
+    for id_ in "ab":
+        assert type(await pipeline.call("act", id=id_, conversation="talk")) is Failure
+    assert len(runs) == 2
+
+
+async def test_a_long_value_is_kept_as_the_beginning_of_its_text() -> None:
+    """256 kB of the text that a model reads; a value under other names than texts is kept as text as well."""
+    call = make_call({})
+    assert _LONGEST == 262_144
+    assert write_outcome(Success({1: "a"}), call) == {"t": '{"1": "a"}'}
+    assert write_outcome(Success({"a": {1: 2}}), call) == {"t": '{"a": {"1": 2}}'}
+    assert write_outcome(Success({"a": [1, None]}), call) == {"v": {"a": [1, None]}}
+
+
+async def test_the_lease_of_an_owner(tmp_path: Any) -> None:
+    """It is written when the owner opens, renewed several times in its length, and given back at the end."""
+    async with SQLite(tmp_path / "a.db") as store:
+        ends = list[int]()
+
+        async def at_each() -> None:
+            ends.append(1)
+
+        owner = Owner(store, 0.4, at_each)
+        may_begin = [owner.may_begin]
+        await owner.open()
+        may_begin.append(owner.may_begin)
+        assert await store.get(f"o/{owner.name}") is not None
+        with anyio.fail_after(30):
+            while len(ends) < 2:  # noqa: ASYNC110  # another thread does it
+                await anyio.sleep(0.02)
+        may_begin.append(owner.may_begin)
+        await owner.close()
+        may_begin.append(owner.may_begin)
+        assert may_begin == [False, True, True, False]
+        assert await store.get(f"o/{owner.name}") is None
+
+
+async def test_who_lives() -> None:
+    """One of this process by its list of what runs, another of this host by its start, others by their lease."""
+    owner, store = Owner(Memory(), 1.0, _nothing), Memory()
+    owner.running.add("mine")
+    assert await lives(store, owner.name, "mine")
+    assert not await lives(store, owner.name, "another")
+    pid, host = os.getppid(), _find_host()
+    assert await lives(store, f"x|{pid}|{_find_start(pid)}|{host}", "d") is bool(host and _find_start(pid))
+    assert not await lives(store, f"x|{pid}|1|{host}x", "d")  # another host, without a lease
+    if host:
+        assert not await lives(store, f"x|{pid}|1|{host}", "d")  # its pid is used again
+        assert not await lives(store, f"x|{os.getpid()}|1|{host}", "d")
+    await owner.close()
+
+
+async def _nothing() -> None: ...
+
+
+def _know_nothing(call: object, key: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("sent", "seen"),
+    [
+        (Decimal("2.0"), 2),
+        (Decimal("2.5"), 2.5),
+        ([Decimal(1), {"a": (Decimal("0.5"),)}], [1, {"a": [0.5]}]),
+        ("x", "x"),
+    ],
+)
+def test_a_policy_sees_numbers_as_json_has_them(sent: Any, seen: Any) -> None:
+    """A Decimal is a number for a schema, whole or not, wherever it is held."""
+    tools = ToolRegistry()
+
+    @tools.tool
+    def act(value: Any = None) -> None: ...
+
+    pipeline = standard(tools)
+    found: Any = pipeline.resolve(Call("act", {"value": 1}))
+    call: Any = pipeline.validate(found)
+    shown = make_plain_arguments(attrs.evolve(call, params={"value": sent}))
+    assert shown == {"value": seen}
+    assert type(shown["value"]) is type(seen)
+
+
+def test_a_rule_without_a_place_is_named_by_its_number() -> None:
+    """A person counts from one."""
+    tool = make_call({}).tool
+    rules = RuleSet((PolicyRule("allow", tool="other"), PolicyRule("deny", tool="act")))
+    assert [name for name, _ in rules.list_for(tool)] == ["rule 2"]
+
+
+def test_a_plan_holds_no_secret() -> None:
+    """It says with which arguments a tool would run: a declared secret is masked, also where it is sent again."""
+    tools = ToolRegistry()
+
+    @tools.tool
+    def enter(code: Annotated[str, Secret], note: str = "") -> None: ...
+
+    pipeline = standard(tools)
+    found: Any = pipeline.resolve(Call("enter", {"code": "hunter2-x", "note": "by hunter2-x"}))
+    call: Any = pipeline.validate(found)
+    plan = describe_plan(call, ["a remark"])
+    assert plan == (
+        'only a plan was asked for; enter would run, a remark with {"note": "by [redacted]", "code": "[redacted]"}'
+    )
