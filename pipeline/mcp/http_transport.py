@@ -143,7 +143,7 @@ class HttpTransport:
 
 
 class OneAnswer:
-    """Refuses a request whose id is that of an open request of its session.
+    """Refuses a request with the id of an open request of its session.
 
     Args:
         app: The application that answers the others.

@@ -80,7 +80,7 @@ class ServedCalls:
             The result. A failure of any kind is one too, with ``isError`` and its kind in ``_meta``.
 
         Raises:
-            Exception: An error of the protocol: the id is that of a call that runs, or the state of the request that of
+            Exception: An error of the protocol: the id belongs to a call that runs, or the state of the request that of
                 none that waits.
         """
         conversation, reply = read_conversation(context)
