@@ -16,7 +16,7 @@ from toolcall_pipeline.adapters import anthropic, bedrock, gemini, openai
 from toolcall_pipeline.adapters.replies import Unhandled
 
 IDS = [f"{kind.provider}: {kind.what}" for kind in KINDS]
-GUIDE = Path(__file__).parent.parent / "pipeline" / "adapters" / "README.md"
+GUIDE = Path(__file__).parent.parent / "pipeline" / "adapters" / "REPLIES.md"
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=IDS)

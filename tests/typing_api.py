@@ -45,6 +45,7 @@ from toolcall_pipeline.middlewares import (
     Available,
     Classify,
     Execute,
+    LoopGuard,
     Resolve,
     Retry,
     Timeout,
@@ -231,13 +232,29 @@ edited: Pipeline = (
     standard(tools).before("retry", log).after("resolve", allow).without("trace").replace("execute", Execute())
 )
 
+
+class Audit:
+    """A middleware of a class, for any call whose tool is known."""
+
+    async def __call__(self, call: ResolvedCall, call_next: Handler[ResolvedCall]) -> Outcome:
+        return await call_next(call)
+
+
+async def seen(call: Call, call_next: Handler[Call]) -> Outcome:
+    return await call_next(call)
+
+
+# a middleware for an earlier phase stands where a later one has been reached, and that one stays
+checked = Stack().check(Resolve(tools)).wrap(seen).wrap(Audit()).check(Validate())
+checked.wrap(Audit()).wrap(seen).wrap(LoopGuard()).wrap(Retry()).wrap(Classify()).end(Execute())
+
 Stack().check(Validate())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Stack().check(Available(tools))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Stack().wrap(Retry())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Stack().wrap(Timeout(1))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Stack().end(Execute())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-Stack().check(Resolve(tools)).wrap(log)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-Stack().check(Resolve(tools)).wrap(Retry())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Stack().check(Resolve(tools)).wrap(log)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+Stack().check(Resolve(tools)).wrap(Retry())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
 Stack().check(Resolve(tools)).end(Execute())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Stack().check(async_check)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Stack().check(time)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -193,5 +193,5 @@ def stacks() -> None:
     stack.end(my_end)
     standard(tools).before("retry", shout).replace("execute", my_end)
     stack.end(Execute())
-    stack.wrap(no_outcome)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    stack.wrap(no_outcome)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
     stack.end(of_another_error)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -21,7 +21,7 @@ def _head(about: Mapping[str, object], absent: Mapping[str, str]) -> Iterator[st
     yield ""
     yield f"`{about['command']}`, {about['date']}, CPython {about['python']}, {about['cores']} cores, "
     yield f"load {about['load']}, {about['rounds']} processes for each."
-    yield "[How it is measured](../PEERS.md#beside-the-frameworks)"
+    yield "[How it is measured](../PEERS.md)"
     for name, reason in absent.items():
         yield ""
         yield f"{PEERS[name].label} is not in the tables: {reason}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Generic, cast
+from typing import Any, Generic, cast, overload
 
 import attrs
 from typing_extensions import TypeVar
 
-from ..call import Call
+from ..call import Call, ResolvedCall, ValidCall
 from ..errors import SetupError
 from ..messages.wording import Wording
 from ..report import Observer
@@ -38,7 +38,25 @@ class Stack(StageList, Generic[In, Out]):
         """Add a check inside of all stages so far: ``call -> next phase | Failure[error]``, without I/O or await."""
         return Stack((*self.entries, make_stage(check, "check", name)))
 
-    def wrap(self, middleware: Middleware[Out, Next], /, *, name: str | None = None) -> Stack[In, Next]:
+    @overload  # a middleware that is written for any call gives the call on that it got, which has reached more
+    def wrap(
+        self: Stack[In, ValidCall], middleware: Middleware[ResolvedCall, ResolvedCall], /, *, name: str | None = None
+    ) -> Stack[In, ValidCall]: ...
+
+    @overload
+    def wrap(
+        self: Stack[In, ValidCall], middleware: Middleware[Call, Call], /, *, name: str | None = None
+    ) -> Stack[In, ValidCall]: ...
+
+    @overload
+    def wrap(
+        self: Stack[In, ResolvedCall], middleware: Middleware[Call, Call], /, *, name: str | None = None
+    ) -> Stack[In, ResolvedCall]: ...
+
+    @overload
+    def wrap(self, middleware: Middleware[Out, Next], /, *, name: str | None = None) -> Stack[In, Next]: ...
+
+    def wrap(self, middleware: Middleware[Any, Any], /, *, name: str | None = None) -> Stack[Any, Any]:
         """Add a middleware inside of all stages so far: ``async (call, call_next) -> Outcome``."""
         return Stack((*self.entries, make_stage(middleware, "wrap", name)))
 

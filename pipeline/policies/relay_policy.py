@@ -156,8 +156,8 @@ class RelayPolicy:
         verbosity: See `Wording`. Default ``normal``.
         templates: Texts that replace the texts of the profile, see `Wording`. Default: none.
         listed: See `Wording`. Default None.
-        locate: Returns the file and the line of a key, as ``policy.toml:9: ``. Default: a policy that was made in code
-            has none.
+        locate: Returns the file and the line of a key, as ``policy.toml:9:`` and a blank. Default: a policy that was
+            made in code has none.
         given: The names of the options that the file has. Default: none.
         version: The version of the file. Default "": none.
     """
