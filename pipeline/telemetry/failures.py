@@ -38,6 +38,7 @@ _REASONS = frozenset(
         "unlisted",
         "store_away",
         "approvals cannot be reached",
+        "the audit cannot be reached",
         "the ledger cannot be reached",
         "the ledger is not open in this process, or its lease ended",
         "the lease of this process ended",
