@@ -144,7 +144,7 @@ test-agentdojo: .venv-agentdojo/done  ## replay recorded calls of AgentDojo's ow
 
 test-ray: .venv-ray/done  ## the Ray executor on a cluster on this machine, and its speed beside plain Ray
 	$(RAY)/pytest tests/ray_cluster.py
-	$(RAY)/python -m benchmarks.scale.ray_calls --check $(ARGS)
+	$(RAY)/python -m benchmarks.scale.ray_calls --check --rounds 1 $(ARGS)
 
 test-clients: .venv-clients/done  ## database clients, gRPC and botocore against real servers (Debian's postgresql and redis-server)
 	$(CLIENTS)/pytest tests/database_clients.py $(ARGS)

@@ -206,7 +206,7 @@ class Ledger:
         return Names.of(call, self.secret)
 
     def _describe(self, call: ValidCall) -> Delivery:
-        """What is kept of a delivery beside its state."""
+        """Describe a delivery, beside its state."""
         return {"tool": call.tool.name, "at": timing.wall_time(), "runs": 1}
 
     def _refuse(self, call: ValidCall, reason: str, cause: StoreError | None = None) -> Outcome:
@@ -417,7 +417,7 @@ class Ledger:
                     yield Undecided(id_, intent["tool"], key, *about, intent["at"])
 
     async def show(self, id_: str, /) -> dict[str, Any]:
-        """What is kept of a delivery, as JSON; ``{}``: nothing. Arguments are never kept.
+        """The record of a delivery, as JSON; ``{}``: none. Arguments are never kept.
 
         Raises:
             StoreError: The store gave no answer.

@@ -15,6 +15,7 @@ from returns.result import Failure
 from .. import timing
 from ..audit import note_decision
 from ..call import Outcome, ResolvedCall
+from ..call_state import TURN
 from ..compose import Handler, Placement
 from ..errors import NotExecuted, Unavailable
 from ..identity import join_digest
@@ -44,7 +45,8 @@ class Quota:
     Args:
         calls: The quota: calls, or units of ``cost``. Must be > 0.
         per: Each of these has a quota of its own: "conversation" (of a principal), "principal", "tool" (for each
-            principal) or "turn" (the calls of one reply of the model, ``Call.reply``). Default "conversation".
+            principal) or "turn" (the calls of one reply of the model, ``Call.reply``, or of one
+            `gather`). Default "conversation".
         window: Seconds from its first call until the quota is there again, > 0. Default None: never.
         cost: A function of the call and of its outcome, None before it has run, that returns what it costs, ≥ 0.
             Default None: 1 for each call.
@@ -122,7 +124,7 @@ class Quota:
             "conversation": (call.conversation,),
             "principal": (),
             "tool": (call.tool.name,),
-            "turn": (call.conversation, call.reply),
+            "turn": (call.conversation, call.reply or call.get_state(TURN, "")),
         }
         return join_digest(call.principal, *parts[self.per])
 

@@ -6,9 +6,10 @@ import json
 import sys
 from collections.abc import Sequence
 from functools import cache, wraps
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
-import httpx2
 import pytest
 from anthropic import Anthropic, AsyncAnthropic, beta_async_tool, beta_tool
 from anthropic.lib.tools import ToolError
@@ -23,6 +24,7 @@ from toolcall_pipeline.hosts.anthropic_runner import pipelined, runnable, runnab
 from toolcall_pipeline.messages import Image
 from toolcall_pipeline.middlewares import standard
 
+httpx: Any = import_module("httpx2" if find_spec("httpx2") else "httpx")  # before 1.0 the SDK had another client
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 16
 CALLS: list[tuple[str, Any]] = [
     ("double", {"n": "2"}),
@@ -70,7 +72,7 @@ class Provider:
         self.calls = calls
         self.sent: list[Any] = []
 
-    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+    def __call__(self, request: httpx.Request) -> httpx.Response:
         self.sent.append(json.loads(request.content))
         blocks: list[Any] = [{"type": "text", "text": "done"}]
         if len(self.sent) == 1:
@@ -78,7 +80,7 @@ class Provider:
         usage = {"input_tokens": 1, "output_tokens": 1}
         reason = "tool_use" if len(self.sent) == 1 else "end_turn"
         body = {"id": "1", "type": "message", "role": "assistant", "model": "fake", "content": blocks}
-        return httpx2.Response(200, json={**body, "stop_reason": reason, "stop_sequence": None, "usage": usage})
+        return httpx.Response(200, json={**body, "stop_reason": reason, "stop_sequence": None, "usage": usage})
 
     def check(self) -> None:
         assert [tool["name"] for tool in self.sent[0]["tools"]] == ["double", "draw", "fail"]
@@ -100,7 +102,7 @@ OPTIONS: Any = {"model": "fake", "max_tokens": 10, "messages": [{"role": "user",
 async def test_the_runner_of_an_async_client() -> None:
     """Calls run through the pipeline, and failures are tool results that say so."""
     provider, registry = Provider(), make_registry()
-    client = AsyncAnthropic(api_key="none", http_client=httpx2.AsyncClient(transport=httpx2.MockTransport(provider)))
+    client = AsyncAnthropic(api_key="none", http_client=httpx.AsyncClient(transport=httpx.MockTransport(provider)))
     runner = client.beta.messages.tool_runner(tools=runnable(registry, standard(registry)), **OPTIONS)
     await runner.until_done()
     provider.check()
@@ -109,7 +111,7 @@ async def test_the_runner_of_an_async_client() -> None:
 def test_the_runner_of_a_client_without_a_loop() -> None:
     """The same for `Anthropic`."""
     provider, registry = Provider(), make_registry()
-    client = Anthropic(api_key="none", http_client=httpx2.Client(transport=httpx2.MockTransport(provider)))
+    client = Anthropic(api_key="none", http_client=httpx.Client(transport=httpx.MockTransport(provider)))
     client.beta.messages.tool_runner(tools=runnable_sync(registry, standard(registry)), **OPTIONS).until_done()
     provider.check()
 
@@ -119,9 +121,9 @@ class Reply:
 
     def __init__(self, *calls: tuple[str, Any]) -> None:
         self.provider = Provider(calls)
-        transport = httpx2.MockTransport(self.provider)
-        self.sync = Anthropic(api_key="none", http_client=httpx2.Client(transport=transport))
-        self.async_ = AsyncAnthropic(api_key="none", http_client=httpx2.AsyncClient(transport=transport))
+        transport = httpx.MockTransport(self.provider)
+        self.sync = Anthropic(api_key="none", http_client=httpx.Client(transport=transport))
+        self.async_ = AsyncAnthropic(api_key="none", http_client=httpx.AsyncClient(transport=transport))
 
     async def results(self, tools: list[Any], *, sync: bool) -> list[Any]:
         """What the runner sends back, and what it would raise."""

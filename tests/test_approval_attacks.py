@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from toolcall_pipeline.policies import PolicyRule, RuleSet, read_rules
 from toolcall_pipeline.stores import Change, Memory, SQLite, Store, StoreError
 
 SUPPORT = Path(__file__).parent / "support"
-FIRST = {"name": "pay", "arguments": {"to": "Bob", "cents": 5}, "principal": "ann", "conversation": "c"}
+FIRST: dict[str, Any] = {"name": "pay", "arguments": {"to": "Bob", "cents": 5}, "principal": "ann", "conversation": "c"}
 
 
 class Bank:
@@ -61,7 +62,7 @@ class Bank:
 
 
 async def send(bank: Bank, id_: str = "1", **changes: Any) -> Any:
-    call = {**FIRST, **changes}
+    call: dict[str, Any] = {**FIRST, **changes}
     return await bank.run.call(call.pop("name"), call.pop("arguments"), id=id_, **call)
 
 
@@ -279,15 +280,16 @@ def start(folder: Path, mode: str, number: int = 0) -> subprocess.Popen[str]:
     there = {**os.environ, "PYTHONPATH": str(SUPPORT.parent.parent)}
     worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=there)
     assert worker.stdout is not None
-    assert worker.stdout.readline() == "ready\n"
+    assert worker.stdout.readline().startswith("ready ")
     return worker
 
 
 @pytest.mark.long
-def test_two_processes_race_for_each_decision(tmp_path: Path) -> None:
-    """500 calls, each decided and resumed by two processes at once: one decision, one run, one answer for both."""
-    ids = anyio.run(ask_many, tmp_path, 500)
-    workers = [start(tmp_path, "race", number) for number in range(2)]
+@pytest.mark.parametrize("half", range(2))
+def test_two_processes_race_for_each_decision(tmp_path: Path, half: int) -> None:
+    """250 calls, each decided and resumed by two processes at once: one decision, one run, one answer for both."""
+    ids = anyio.run(ask_many, tmp_path, 250)
+    workers = [start(tmp_path, "race", 2 * half + number) for number in range(2)]
     for worker in workers:
         assert worker.stdin is not None
         worker.stdin.write("go\n")
@@ -295,37 +297,43 @@ def test_two_processes_race_for_each_decision(tmp_path: Path) -> None:
     for worker in workers:
         worker.communicate(timeout=400)
         assert worker.returncode == 0
-    answers = [dict(line.split() for line in (tmp_path / f"answers{n}").read_text().splitlines()) for n in range(2)]
+    answers = [
+        dict(line.split() for line in (tmp_path / f"answers{2 * half + n}").read_text().splitlines()) for n in range(2)
+    ]
     assert answers[0] == answers[1]
     assert sorted(answers[0]) == sorted(ids)
     effects = Counter((tmp_path / "effects").read_text().split())
     assert set(effects.values()) == {1}
-    assert len(effects) == sum(answer == "success" for answer in answers[0].values()) > 100
+    assert len(effects) == sum(answer == "success" for answer in answers[0].values()) > 50
 
 
 @pytest.mark.long
-def test_a_process_is_killed_at_each_step(tmp_path: Path) -> None:
-    """100 kills between the decision and the result: no effect happens twice, and no decision is lost."""
-    ids, dice, kills = anyio.run(ask_many, tmp_path, 300), random.Random(3), 0
-    while kills < 100:
-        worker = start(tmp_path, "once", dice.randrange(10**6))
-        assert worker.stdin is not None
-        worker.stdin.write("go\n")
-        worker.stdin.flush()
-        time.sleep(dice.uniform(0.0, 0.1))
-        worker.kill()
-        worker.communicate()
+@pytest.mark.parametrize("seed", range(4))
+def test_a_process_is_killed_at_each_step(tmp_path: Path, seed: int) -> None:
+    """25 kills between the decision and the result: no effect happens twice, and no decision is lost."""
+    ids, dice, kills = anyio.run(ask_many, tmp_path, 80), random.Random(seed), 0
+    parent = start(tmp_path, "children")
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    while kills < 25:
+        parent.stdin.write(f"{dice.randrange(2, 10**6)}\n")
+        parent.stdin.flush()
+        child = int(parent.stdout.readline().split()[1])
+        time.sleep(dice.uniform(0.0, 0.05))
+        os.kill(child, signal.SIGKILL)
         kills += 1
+        assert parent.stdout.readline() == "ended\n"
+    parent.communicate(timeout=60)
     decided = {line.partition(" ")[0] for line in (tmp_path / "decided").read_text().splitlines()}
     worker = start(tmp_path, "once", 1)
-    worker.communicate("go\n", timeout=400)
+    worker.communicate(timeout=400)
     assert worker.returncode == 0
     effects = Counter((tmp_path / "effects").read_text().split())
     assert {id_: count for id_, count in effects.items() if count > 1} == {}
     answers = dict(line.split() for line in (tmp_path / "answers1").read_text().splitlines())
     assert set(answers) == set(ids)
     assert set(answers.values()) <= {"success", "outcome_unknown"}
-    assert {id_ for id_, answer in answers.items() if answer == "success"} <= set(effects)
+    assert {id_ for id_, answer in answers.items() if answer == "success"} <= {ids[int(number)] for number in effects}
     assert {state for id_, state in anyio.run(list_states, tmp_path) if id_ in decided} == {"approved"}
 
 

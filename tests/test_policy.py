@@ -10,9 +10,22 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from toolcall_pipeline import Call, Secret, SetupError, Success, ToolRegistry, render
-from toolcall_pipeline.middlewares import Policy, standard
+from toolcall_pipeline import (
+    Approvals,
+    Call,
+    Secret,
+    SetupError,
+    Success,
+    ToolRegistry,
+    render,
+)
+from toolcall_pipeline.middlewares import Approve, Policy, Quota, RateLimit, standard
 from toolcall_pipeline.policies import PolicyRule, RuleSet, read_rules
+from toolcall_pipeline.stores import Memory
+
+
+def kind_of(outcome: Any) -> str | None:
+    return None if isinstance(outcome, Success) else outcome.failure().kind
 
 
 class Item(BaseModel):
@@ -192,6 +205,15 @@ WRONG = [
     ("[[rules]]\naction = 'deny'\narguments = {'$ref' = 'http://x/y'}\n", ":3: `arguments` must be a JSON Schema: "),
     ("[[rules]]\naction = 'deny'\n[[rules]]\naction = 'no'\n", ":4: `action` must be"),
     ("[[rules]]\naction = 'deny'\naction = 'deny'\n", ":3: Cannot overwrite a value"),
+    ("budgets = 5\n", ":1: `budgets` must be an array of tables, not 5"),
+    ("[[budgets]]\n", ":1: the budget has no `calls`"),
+    ("[[budgets]]\ncalls = 0\n", ":2: `calls` must be a number > 0, not 0"),
+    ("[[budgets]]\ncalls = 1\nper = 'day'\n", ":3: `per` must be conversation, principal, tool or turn, not 'day'"),
+    ("[[budgets]]\ncalls = 1\nwindow = -1\n", ":3: `window` must be a number of seconds > 0"),
+    ("[[budgets]]\ncalls = 1\ntool = 'x'\n", ":3: unknown option `tool`; known: calls, per, window"),
+    ("default = 'deny'\nattempts = 0\n", ":2: `attempts` must be an integer ≥ 1, not 0"),
+    ("[limits]\nargument_bytes = 'x'\n", ":2: `argument_bytes` must be"),
+    ("profile = 'loud'\n", ":1: "),
     ("[[rules]\naction = 'deny'\n", ":1: Expected"),
     ("[[rules]]\naction = deny\n", ":2: Invalid value"),
 ]
@@ -236,3 +258,58 @@ async def test_a_thousand_rules_are_searched_once_for_each_tool_and_caller(tools
     for principal, kind in (("t999-x", "permission"), ("u", None), ("t5-", "permission"), ("u", None)):
         outcome = await pipeline.call("look", {"at": "x"}, principal=principal)
         assert (None if isinstance(outcome, Success) else outcome.failure().kind) == kind
+
+
+async def test_one_file_has_rules_budgets_limits_and_words(tools: ToolRegistry, tmp_path: Path) -> None:
+    """What an argument of `standard` says wins over the file; each budget is a quota behind the rules."""
+    file = tmp_path / "policy.toml"
+    file.write_text("""
+attempts = 2
+timeout = 9
+profile = "structured"
+[[budgets]]
+calls = 1
+per = "principal"
+[limits]
+argument_bytes = 100
+[[rules]]
+tool = "order"
+action = "deny"
+""")
+    pipeline = standard(tools, policy=file)
+    names = [stage.name for stage in pipeline.entries]
+    assert names[3:8] == ["validate", "policy", "quota_1", "retry", "timeout"]
+    assert pipeline.wording is not None
+    assert [kind_of(await pipeline.call("order", {"item": {"price": 1}}, principal="a")) for _ in range(2)] == [
+        "permission"
+    ] * 2  # takes nothing from the budget
+    assert [kind_of(await pipeline.call("look", {"at": "x"}, principal="a")) for _ in range(2)] == [None, "unavailable"]
+    assert kind_of(await pipeline.call("look", {"at": "x"}, principal="b")) is None
+    assert kind_of(await pipeline.call("look", {"at": "x" * 200})) == "malformed_call"
+    assert "timeout" not in standard(tools, policy=RuleSet()).stages
+
+
+@pytest.mark.parametrize("option", ["trust_annotations = true", "[tools.pay]\nclosed = true", "[telemetry]"])
+def test_an_option_for_a_server_is_refused_without_one(option: str, tools: ToolRegistry, tmp_path: Path) -> None:
+    """A registry would silently do without it. The line is in the text."""
+    file = tmp_path / "policy.toml"
+    file.write_text(f"attempts = 2\n{option}\n")
+    with pytest.raises(SetupError, match=r"policy\.toml:2: `\w+` is for the server behind `toolcall proxy`"):
+        standard(tools, policy=file)
+
+
+async def test_a_plan_passes_all_stages(tools: ToolRegistry) -> None:
+    """A person is named and not asked, the ledger keeps nothing, and a refusal inside comes as it would."""
+    rules = RuleSet((PolicyRule("dry_run", "pay"),))
+    store = Memory()
+    pipeline = (
+        standard(tools, store=store, policy=rules)
+        .before("ledger", Approve(store, tools=["pay"]))
+        .before("ledger", Quota(5))
+        .after("quota", RateLimit(1, per=60))
+    )
+    text = render(await pipeline.call("pay", {"to": "Bob", "amount": 7, "pin": "1"}, id="1"))
+    assert "pay would run, once a person has approved it, with {" in text
+    assert await Approvals(store).list() == []
+    assert [key async for key, _ in store.scan() if not key.startswith("o/")] == []
+    assert kind_of(await pipeline.call("pay", {"to": "Bob", "amount": 7, "pin": "1"}, id="2")) == "unavailable"

@@ -51,7 +51,7 @@ def pipelined(tools: Iterable[Any], effects: Mapping[str, Effect] | None = None,
             call: the SDK knows neither. A list of tools for each runner may say both.
     """
     host, every = Host(effects, **options), list(tools)
-    runs = [each for each in every if isinstance(each, (*_ASYNC, *_SYNC))]
+    runs: list[Any] = [each for each in every if isinstance(each, (*_ASYNC, *_SYNC))]
     pipeline = host.offer({each.name: _describe(each) for each in runs})
     return [_put_behind(each, host, pipeline) if each in runs else each for each in every]
 

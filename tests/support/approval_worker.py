@@ -1,7 +1,8 @@
 """A process that decides on all calls that wait, and runs them: ``python approval_worker.py FOLDER MODE NUMBER``.
 
 MODE ``race``: it approves or rejects each, in a fixed order, and resumes it. ``once``: it approves each that waits, in
-an order of its own, notes the decision once it is made, and resumes it.
+an order of its own, notes the decision once it is made, and resumes it. ``children``: each line on stdin, a number, is
+a child that does ``once``, until it ends or is killed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import anyio
 import anyio.to_thread
@@ -26,6 +28,12 @@ def note(file: Path, line: str) -> None:
     handle = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(handle, line.encode() + b"\n")
     os.close(handle)
+
+
+def say(word: str) -> None:
+    """Tell the parent."""
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
 
 
 @asynccontextmanager
@@ -47,9 +55,9 @@ async def main(folder: Path, mode: str, number: int) -> None:
     """Decide and resume."""
     async with open_desk(folder) as (pipeline, approvals):
         known = await approvals.list()
-        sys.stdout.write("ready\n")
-        sys.stdout.flush()
-        await anyio.to_thread.run_sync(sys.stdin.readline)
+        say(f"ready {os.getpid()}")
+        if mode == "race":
+            await anyio.to_thread.run_sync(sys.stdin.readline)
         if mode == "once":
             random.Random(number).shuffle(known)
         dice = random.Random(number)
@@ -64,5 +72,30 @@ async def main(folder: Path, mode: str, number: int) -> None:
             note(folder / f"answers{number}", f"{each.id} {kind}")
 
 
+async def warm_up(folder: Path) -> None:
+    """One call that waits, is approved and runs."""
+    async with open_desk(folder) as (pipeline, approvals):
+        await pipeline.call("pay", {"number": 1}, id="1")
+        (waiting,) = await approvals.pending()
+        await approvals.approve(waiting.id, by="boss")
+        await pipeline.resume(waiting.id)
+
+
+def make_children(folder: Path) -> None:
+    """Fork one for each line: a process that has nothing to import is killed sooner in its work."""
+    for line in sys.stdin:
+        if (pid := os.fork()) == 0:
+            anyio.run(main, folder, "once", int(line))
+            os._exit(0)
+        os.waitpid(pid, 0)
+        say("ended")
+
+
 if __name__ == "__main__":
-    anyio.run(main, Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    if sys.argv[2] == "children":
+        with TemporaryDirectory() as folder:  # so that no child has anything to import
+            anyio.run(warm_up, Path(folder))
+        say(f"ready {os.getpid()}")
+        make_children(Path(sys.argv[1]))
+    else:
+        anyio.run(main, Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
