@@ -144,7 +144,7 @@ test-agentdojo: .venv-agentdojo/done  ## replay recorded calls of AgentDojo's ow
 
 test-ray: .venv-ray/done  ## the Ray executor on a cluster on this machine, and its speed beside plain Ray
 	$(RAY)/pytest tests/ray_cluster.py
-	$(RAY)/python -m benchmarks.scale.ray_calls --check $(ARGS)
+	$(RAY)/python -m benchmarks.scale.ray_calls --check --rounds 1 $(ARGS)
 
 test-clients: .venv-clients/done  ## database clients, gRPC and botocore against real servers (Debian's postgresql and redis-server)
 	$(CLIENTS)/pytest tests/database_clients.py $(ARGS)
@@ -176,7 +176,7 @@ texts: .venv/dev  ## which texts a model follows: ENDPOINT=http://127.0.0.1:8080
 
 test-stores: .venv-stores/done  ## Redis and Postgres as stores, and limits shared over them, on real servers (Debian's redis-server and postgresql)
 	$(STORES)/mypy toolcall_pipeline/stores
-	$(STORES)/pytest tests/store_servers.py $(ARGS)
+	$(STORES)/pytest -o faulthandler_timeout=3600 tests/store_servers.py $(ARGS)
 
 test-wires: .venv-wires/done  ## the adapters through the own types of the SDKs of all providers
 	$(WIRES)/pytest tests/wire_types.py $(ARGS)

@@ -54,6 +54,7 @@ html_show_sphinx = False
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_js_files = ["tables.js"]
+html_search_scorer = str(Path(__file__).with_name("static") / "scorer.js")
 myst_heading_anchors = 4  # as GitHub makes them
 myst_enable_extensions = ["colon_fence"]
 default_role = "py:obj"  # `Name` in a docstring is a link

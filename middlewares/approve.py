@@ -209,7 +209,7 @@ class Approve:
         return call.with_state(RESUMED, id_)
 
     def _find_reason(self, call: ValidCall) -> object:
-        """Why a person has to decide; False: nobody has to."""
+        """The reason why a person has to decide; False: no decision is needed."""
         tool = call.tool
         if tool.effect in self.effects:
             return f"the effect of the tool is {tool.effect}"

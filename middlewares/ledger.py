@@ -161,7 +161,11 @@ class Ledger:
     ) -> None:
         owner, self._owner = self._owner, None
         if owner is not None:
-            await self._flush()
+            with anyio.move_on_after(_CLOSING):
+                while not await self._has_flushed():  # noqa: ASYNC110  # a store tells nobody that it is back
+                    await anyio.sleep(_LAST_POLL)
+            if self._late:
+                _logger.warning("Ends of calls that are not in the ledger, and count as lost: %d", len(self._late))
             await owner.close()
 
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
@@ -202,7 +206,7 @@ class Ledger:
         return Names.of(call, self.secret)
 
     def _describe(self, call: ValidCall) -> Delivery:
-        """What is kept of a delivery beside its state."""
+        """Describe a delivery, beside its state."""
         return {"tool": call.tool.name, "at": timing.wall_time(), "runs": 1}
 
     def _refuse(self, call: ValidCall, reason: str, cause: StoreError | None = None) -> Outcome:
@@ -229,7 +233,7 @@ class Ledger:
             owner.running.discard(claim.names.id)
 
         try:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING):
+            with anyio.move_on_after(_CLOSING, shield=True):
                 await write()
                 written = True
         except StoreError:
@@ -245,6 +249,13 @@ class Ledger:
             await write()
             if self._late and self._late[0] is write:
                 del self._late[0]
+
+    async def _has_flushed(self) -> bool:
+        try:
+            await self._flush()
+        except StoreError:
+            return False
+        return True
 
     async def _claim(self, call: ValidCall, names: Names, owner: Owner) -> Claim | Outcome:
         """The right to run, or the answer in place of it.
@@ -406,7 +417,7 @@ class Ledger:
                     yield Undecided(id_, intent["tool"], key, *about, intent["at"])
 
     async def show(self, id_: str, /) -> dict[str, Any]:
-        """What is kept of a delivery, as JSON; ``{}``: nothing. Arguments are never kept.
+        """The record of a delivery, as JSON; ``{}``: none. Arguments are never kept.
 
         Raises:
             StoreError: The store gave no answer.

@@ -148,7 +148,7 @@ class LoopGuard:
         return outcome if times < self.warn_after else self._warn(call, outcome, times)
 
     def _times(self, call: ValidCall, last: LastCall, arguments: object) -> int:
-        """How many calls in a row, up to the last one that ended, were equal to this one."""
+        """Number of calls in a row, up to the last one that ended, that were equal to this one."""
         row = last.row
         if row is None:
             return int(_equal(last.params, call.params))

@@ -63,7 +63,10 @@ class Policy:
         decision = self.rules.decide(call)
         if call.report is not None:
             call.report.note(self, decision.reason)
-        note_decision(call, "rule", name=decision.rule, action=decision.action, version=decision.version)
+        if call.state is not None:  # else there is no audit
+            note_decision(call, "rule", name=decision.rule, action=decision.action, version=decision.version)
+        if decision.action == "allow":
+            return call
         if decision.action == "deny":
             return Failure(Denied("policy", decision.message))
         return call

@@ -119,10 +119,10 @@ class RateLimit:
         """The middleware that this limit is with a store; None: without one it is a check."""
         return None if self.shared is None else QueueingRateLimit(self, 0.0).__call__
 
+    @overload  # first: where a type is still to be found, mypy takes the first one that may fit
+    def __call__(self, call: R, call_next: Handler[R]) -> Coroutine[Any, Any, Outcome]: ...
     @overload
     def __call__(self, call: R) -> R | Failure[Unavailable]: ...
-    @overload
-    def __call__(self, call: R, call_next: Handler[R]) -> Coroutine[Any, Any, Outcome]: ...
     def __call__(
         self, call: R, call_next: Handler[R] | None = None
     ) -> R | Failure[Unavailable] | Coroutine[Any, Any, Outcome]:

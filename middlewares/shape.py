@@ -105,11 +105,11 @@ class Shape:
         return Success(shaped.value)
 
     def _most(self, call: ResolvedCall) -> int | None:
-        """How many characters the result of a tool may have."""
+        """Number of characters that the result of a tool may have."""
         return self.tools.get(call.tool.name, self.max_characters) if self.tools else self.max_characters
 
     def _way(self, tool: Tool[..., Any]) -> str:
-        """How the model gets what is left out."""
+        """The way for the model to get the part that is left out."""
         if self.hints and tool.name in self.hints:
             return self.hints[tool.name]
         names: Any = tool.parameters.schema.get("properties") or ()

@@ -148,7 +148,7 @@ def downgrade_lost(error: ToolError, tool: Tool[..., Any] | None) -> ToolError:
 
 @attrs.define(eq=False)
 class RetryBudget:
-    """How many retries there may be in all, so that a backend that is down is not asked three times as often.
+    """A limit on all retries together, so that a backend that is down is not asked three times as often.
 
     A bucket of tokens. A retry takes one, and returns it if the tool answered; so retries that help are free at any
     rate of calls, and retries that do not help are limited to ``per_second`` in the long run. The numbers come from

@@ -25,7 +25,7 @@ from mcp_served_tools import (
 )
 from toolcall_pipeline import Approvals, Call, CallReport, Failure, SetupError, Success, ToolContext, ToolRegistry
 from toolcall_pipeline.mcp import REQUEST, add_server, make_server
-from toolcall_pipeline.mcp.input_results import ASKED, serve_end
+from toolcall_pipeline.mcp.asking import ASKED, serve_end
 from toolcall_pipeline.mcp.sdk_session import Callbacks, connect_sdk
 from toolcall_pipeline.mcp.serving import join_principal
 from toolcall_pipeline.middlewares import Approve, standard

@@ -435,13 +435,14 @@ def test_wrong_numbers(options: Any) -> None:
         Ray(**options)
 
 
-@pytest.mark.parametrize("name", CONTAINERS)
-async def test_containers_are_opened(name: str) -> None:
+async def test_containers_are_opened() -> None:
     """A Failure in a container that a tool gives back is one here as well: it is opened where the tool runs."""
     tools = ToolRegistry()
-    tools.register(evolve(container_tools.tools[name], run_in="ray"))
+    for name in CONTAINERS:
+        tools.register(evolve(container_tools.tools[name], run_in="ray"))
     async with Ray(workers=1) as executor:
         pipeline = standard(tools, executors={"ray": executor})
-        assert await pipeline.call(name, {"how": "success"}) == Success(7)
-        for how in ("failure", "raise"):
-            assert is_failure(await pipeline.call(name, {"how": how})), how
+        for name in CONTAINERS:
+            assert await pipeline.call(name, {"how": "success"}) == Success(7), name
+            for how in ("failure", "raise"):
+                assert is_failure(await pipeline.call(name, {"how": how})), (name, how)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any, Literal
 
 import anyio
@@ -11,6 +12,7 @@ import attrs
 import pytest
 
 from database_servers import Server, find_program, postgres_server, redis_server
+from ledger_kills import kill_processes, kill_server, race
 from limit_cases import CASES, check_rate, check_units
 from stalling_relay import StallingRelay
 from store_cases import contend, kill
@@ -94,6 +96,26 @@ def test_four_processes_keep_a_limit(servers: dict[Kind, Running], kind: Kind) -
     """Never more than the limit, and at least nine tenths of a rate are used."""
     check_rate(kind, servers[kind].address())
     check_units(kind, servers[kind].address())
+
+
+def spec_of(running: Running) -> str:
+    return f"{running.kind}:{running.address()}"
+
+
+def test_no_effect_happens_twice_when_processes_are_killed(running: Running, tmp_path: Path) -> None:
+    """50 kills, 8 calls at once; then all deliveries again, in another order, by another process."""
+    kill_processes(spec_of(running), tmp_path, kills=50, workers=2)
+
+
+def test_no_effect_happens_twice_when_the_server_is_killed(running: Running, tmp_path: Path) -> None:
+    """20 kills of the server while a process works; then all deliveries again."""
+    kill_server(spec_of(running), tmp_path, running.server, kills=20)
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_one_delivery_in_several_processes_at_once(running: Running, tmp_path: Path, workers: int) -> None:
+    """1,000 deliveries, each to all processes at the same moment: one effect, and equal answers."""
+    race(spec_of(running), tmp_path, workers=workers)
 
 
 async def test_a_server_that_crashes(running: Running) -> None:

@@ -25,7 +25,7 @@ from toolcall_pipeline.policies import PolicyRule, RuleSet, read_rules
 from toolcall_pipeline.stores import Change, Memory, SQLite, Store, StoreError
 
 SUPPORT = Path(__file__).parent / "support"
-FIRST = {"name": "pay", "arguments": {"to": "Bob", "cents": 5}, "principal": "ann", "conversation": "c"}
+FIRST: dict[str, Any] = {"name": "pay", "arguments": {"to": "Bob", "cents": 5}, "principal": "ann", "conversation": "c"}
 
 
 class Bank:
@@ -62,7 +62,7 @@ class Bank:
 
 
 async def send(bank: Bank, id_: str = "1", **changes: Any) -> Any:
-    call = {**FIRST, **changes}
+    call: dict[str, Any] = {**FIRST, **changes}
     return await bank.run.call(call.pop("name"), call.pop("arguments"), id=id_, **call)
 
 

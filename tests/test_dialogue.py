@@ -569,7 +569,7 @@ async def test_the_record_of_a_call_that_was_held_back_has_no_secret() -> None:
 
     calls = [Call("pay", {"amount": n, "token": "hunter2-hunter2"}) for n in (1, 2)]
     try:
-        turn = await run_turn(ask, calls, standard(tools, timeout=0.05, attempts=1))
+        turn = await run_turn(ask, calls, standard(tools, timeout=0.5, attempts=1))
     finally:
         release.set()
     assert [each.kind for each in turn.records] == ["outcome_unknown", "not_executed"]

@@ -79,6 +79,12 @@ def homes(package: str) -> dict[str, str]:
     }
 
 
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """All nodes of a module."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def imported(path: Path, *, inside_functions: bool = True) -> Iterator[str]:
     """The modules that a file imports at run time, by their full names, also by ``import_module`` and from stubs.
 
@@ -86,14 +92,14 @@ def imported(path: Path, *, inside_functions: bool = True) -> Iterator[str]:
         path: A file of the package.
         inside_functions: Whether imports at first use count, too. Default True.
     """
-    tree = ast.parse(path.read_text())
-    guards = (node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+    nodes = nodes_of(path)
+    guards = (node for node in nodes if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
     skipped = {id(inner) for guard in guards for statement in guard.body for inner in ast.walk(statement)}
     if not inside_functions:
-        functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+        functions = (node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
         skipped |= {id(inner) for function in functions for inner in ast.walk(function)}
     package = ".".join(("toolcall_pipeline", *place(path)[:-1]))
-    for node in ast.walk(tree):
+    for node in nodes:
         if id(node) in skipped:
             continue
         if isinstance(node, ast.Import):

@@ -430,6 +430,32 @@ async def test_an_end_that_cannot_be_written_is_written_later() -> None:
         assert await shop.pipeline(call) == Success("done")
 
 
+@pytest.mark.parametrize("back", [False, True])
+async def test_a_pipeline_closes_without_the_store(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, back: bool
+) -> None:
+    """Ends are written at the close once the store is back; else they count as lost, and nothing is raised."""
+    store = Away()
+    shop = Shop(store)
+
+    @shop.tools.tool
+    async def act() -> str:
+        store.away = True
+        return "done"
+
+    async def sleep(_: float) -> None:
+        store.away = not back
+        await anyio.lowlevel.checkpoint()
+
+    monkeypatch.setattr("toolcall_pipeline.middlewares.ledger._CLOSING", 5.0 if back else 0.05)
+    monkeypatch.setattr("anyio.sleep", sleep)
+    async with shop.pipeline:
+        assert await shop.pipeline(Call("act", {}, "a", conversation="c")) == Success("done")
+    assert ("not in the ledger, and count as lost: 1" in caplog.text) is not back
+    store.away = False
+    assert len(await shop.ledger.undecided()) == (0 if back else 1)
+
+
 async def test_an_owner_that_died_is_seen_at_once() -> None:
     """A process of this host is known by its id and its start; a dead one is not taken for alive."""
     store = Memory()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 
 import attrs
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from returns.result import Failure
 
 from error_cases import ERRORS, SECRET
@@ -27,12 +29,14 @@ from toolcall_pipeline import (
     ResourceNotFound,
     TimedOut,
     ToolError,
+    ToolRegistry,
     Transient,
     Unavailable,
     UnknownTool,
     render,
 )
 from toolcall_pipeline.errors import ERROR_TYPES
+from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.privacy import approved
 
 NONE = "If none of them does what you need, do not call a tool: say so.\nThen write a plain answer, without a call."
@@ -358,3 +362,25 @@ def test_there_is_a_text_for_every_error(error: ToolError) -> None:
     assert text.encode().decode() == text
     kept = attrs.evolve(error, schema=None, sent=None) if isinstance(error, InvalidParams) else error
     assert render(pickle.loads(pickle.dumps(error))) == render(kept)
+
+
+BROKEN_TOOLS = ToolRegistry()
+
+
+@BROKEN_TOOLS.tool(effect="read")
+def act(x: int = 0) -> None: ...
+
+
+BROKEN = standard(BROKEN_TOOLS)
+
+
+@given(
+    text=st.text('{}[]":,\\tfnu019.eE-+ x\n\x01d8', max_size=12),
+    whole=st.sampled_from(['{"x": 5, "s": ["a", true]}', "{"]),
+)
+def test_a_parser_is_not_quoted(text: str, whole: str) -> None:
+    """What is wrong with a JSON text is said in words for a model, and not in those of the parser."""
+    for sent in (text, f"f{text}", whole[: len(text)] + text + whole[len(text) :], whole + text):
+        told = str(render(BROKEN.call_sync("act", sent))).partition("\n")[0]
+        if told.startswith("Error: The arguments are not a JSON object"):
+            assert not re.search("ident|expected|EOF|parsing|surrogate|code point|recursion", told), sent

@@ -139,7 +139,7 @@ def test_an_option_that_is_not_allowed_is_refused(options: dict[str, Any]) -> No
 
 async def test_a_locked_file_is_an_error_within_the_time_limit(path: Path) -> None:
     """While another process holds the lock a write ends with StoreError, has written nothing, and reads go on."""
-    async with SQLite(path, timeout=0.3) as store:
+    async with SQLite(path, timeout=1.0) as store:
         await store.write(Change("a", b"1"))
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("begin immediate")

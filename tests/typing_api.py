@@ -43,9 +43,12 @@ from toolcall_pipeline.builtin import install
 from toolcall_pipeline.executors import Executor, Process, Thread
 from toolcall_pipeline.middlewares import (
     Available,
+    CircuitBreaker,
     Classify,
+    Concurrency,
     Execute,
     LoopGuard,
+    RateLimit,
     Resolve,
     Retry,
     Timeout,
@@ -53,6 +56,7 @@ from toolcall_pipeline.middlewares import (
     Validate,
     standard,
 )
+from toolcall_pipeline.stores import Memory
 
 C = TypeVar("C", bound=Call)
 tools = ToolRegistry()
@@ -231,6 +235,20 @@ asked: Pipeline = Stack().wrap(ask).check(Validate()).end(Execute())
 edited: Pipeline = (
     standard(tools).before("retry", log).after("resolve", allow).without("trace").replace("execute", Execute())
 )
+
+shared: Pipeline = (
+    Stack()
+    .check(Resolve(tools))
+    .wrap(RateLimit(5, store=Memory()))
+    .check(Validate())
+    .check(RateLimit(5))
+    .wrap(RateLimit(5, store=Memory()))
+    .wrap(Concurrency(5, store=Memory()))
+    .wrap(CircuitBreaker(store=Memory()))
+    .end(Execute())
+)
+Stack().wrap(RateLimit(5, store=Memory()))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Stack().check(RateLimit(5))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 class Audit:

@@ -55,7 +55,7 @@ class ReplayedCall:
 
     @property
     def relation(self) -> Relation:
-        """Which of the three disagree. A call that was refused when recorded, and is repaired now, agrees."""
+        """The ones of the three that disagree. A call that was refused when recorded, and is repaired now, agrees."""
         if self.ours == self.recorded:
             return "all agree" if self.plain == self.recorded else "only ours agrees"
         if self.repairs and self.recorded == "invalid_params" and self.ours in ("ok", "runtime_error"):

@@ -50,7 +50,7 @@ REPAIR_FLOORS: Mapping[str, float] = {
 
 
 def size_of_arguments(arguments: object) -> Size:
-    """How large arguments are; of text that is not JSON only the bytes are known."""
+    """The size of arguments; of text that is not JSON only the bytes are known."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
     try:
         found = measure_value(json.loads(text), Limits(bytes=None, depth=None, keys=None))

@@ -67,7 +67,7 @@ class Retried:
 
     @property
     def reason(self) -> str:
-        """Why no attempt succeeded."""
+        """The reason why no attempt succeeded."""
         return f"{self.kind}: {self.stuck or 'still wrong after the last attempt'}"
 
 

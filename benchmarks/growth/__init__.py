@@ -1,1 +1,1 @@
-"""How the cost of a call, and the memory of what is kept, grow with stages, tools, arguments, calls and keys."""
+"""Growth of the cost of a call, and of the memory that is kept, with stages, tools, arguments, calls and keys."""

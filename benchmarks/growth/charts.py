@@ -74,7 +74,7 @@ class Curve:
 
 @attrs.frozen
 class Effort:
-    """How long to measure.
+    """The duration of a measurement.
 
     Args:
         rounds: For each size, at most; the figure is their median.

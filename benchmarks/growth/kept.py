@@ -1,4 +1,4 @@
-"""How much memory stages keep for each key: right after the calls, and after all keys had a rest."""
+"""Memory that stages keep for each key: right after the calls, and after all keys had a rest."""
 
 from __future__ import annotations
 

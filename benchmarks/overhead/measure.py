@@ -15,7 +15,7 @@ from toolcall_pipeline.testing.overhead.slices import Measurable, palindrome
 
 @attrs.frozen
 class Effort:
-    """How long to measure.
+    """The duration of a measurement.
 
     Args:
         rounds: undisturbed ones for each row, in each process; twice as many are made at most.

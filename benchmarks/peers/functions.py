@@ -23,7 +23,7 @@ class ServiceUnavailableError(ConnectionError):
 
 
 class Ran:
-    """How often a body has begun, how often it has done what it does, and whether the backend refuses the next call."""
+    """Numbers of bodies that have begun and that have ended, and whether the backend refuses the next call."""
 
     begun = 0
     done = 0

@@ -54,7 +54,7 @@ class Row:
 
     @property
     def label(self) -> str:
-        """How it is called in tables."""
+        """The name in tables."""
         return f"{PEERS[self.name].label}{f', {self.variant}' if self.variant else ''}"
 
     @property

@@ -14,7 +14,7 @@ Run = Callable[[], Awaitable[object]]
 
 
 class Effort(NamedTuple):
-    """How long to measure.
+    """The duration of a measurement.
 
     Args:
         rounds: of loop, subject, loop; the median counts.
@@ -28,7 +28,7 @@ class Effort(NamedTuple):
 
 
 async def compare(run: Run, loop: Run, effort: Effort, settle: Callable[[], object], *, batch: bool) -> float:
-    """How many times as long as the loop one call takes.
+    """The time of one call as a multiple of the loop.
 
     All threads count, for some frameworks leave work to another.
 
@@ -55,7 +55,7 @@ async def compare(run: Run, loop: Run, effort: Effort, settle: Callable[[], obje
 
 
 async def _fit(run: Run, seconds: float) -> int:
-    """How many calls fill a slice."""
+    """Number of calls that fill a slice."""
     times = _LEAST
     while (spent := await _spend(run, times)) * times < seconds * 1e9 / 4:
         times *= 2

@@ -1,4 +1,4 @@
-"""Which spans of a trace are red, and which only passed a failure on: as text, to compare and to print."""
+"""The red spans of a trace, and those that only passed a failure on: as text, to compare and to print."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _METRICS = {DURATION_METRIC, RETRIES_METRIC, ACTIVE_METRIC}
 
 
 class Collector(NamedTuple):
-    """Where a collector listens, and what it has passed on."""
+    """The address of a collector, and the data that it has passed on."""
 
     endpoints: dict[OtlpProtocol, str]
     received: Received

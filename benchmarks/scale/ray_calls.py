@@ -1,7 +1,8 @@
 """``python -m benchmarks.scale.ray_calls``: calls on Ray, by the pipeline and by plain actors.
 
-Calls a second are for people: other work on the machine moves them, and their shares with them. ``--check`` judges CPU
-time: of this process and of the actors, plain Ray's as a share of ours.
+Calls a second are for people: other work on the machine moves them, and their shares with them. ``--check`` judges the
+CPU time of calls in batches, of this process and of the actors: plain Ray's as a share of ours. That of single calls is
+Ray's own, which grows with the time that they wait.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from toolcall_pipeline.middlewares import standard
 LOOPBACK = {"_node_ip_address": "127.0.0.1", "include_dashboard": False, "log_to_driver": False}
 IN_FLIGHT = 100  # on each of two actors
 BATCH = 100
-MUST = {"singly": 0.60, "in batches": 0.35}  # plain Ray's CPU time as a share of ours
+MUST = 0.30  # plain Ray's CPU time as a share of ours; 39 to 47 % were read, on machines with and without other work
 PLAIN_BATCH, OUR_BATCH = "names and arguments", "the pipeline, on Ray"
 TRIES = 3  # measurements that have to fall short before --check fails: a cost would be there each time
 Rates: TypeAlias = dict[str, list[tuple[float, float]]]  # by comparison: calls a second of plain Ray and of ours
@@ -145,18 +146,17 @@ async def compare(times: int, rounds: int) -> tuple[Rates, dict[str, Cost]]:
                     ours, plain = await measure_rate(n, comparison.ours), await measure_rate(n, comparison.plain)
                 if number:
                     found[title].append((plain, ours))
-        pipelines = standard(tools, executor=single), standard(tools, executor=batched)
-        return found, await _measure_costs(times, actors, comparisons, *pipelines)
+        return found, await _measure_costs(times, actors, comparisons, standard(tools, executor=batched))
 
 
 async def _measure_costs(
-    times: int, actors: list[Any], comparisons: dict[str, Comparison], single: Pipeline, batched: Pipeline
+    times: int, actors: list[Any], comparisons: dict[str, Comparison], batched: Pipeline
 ) -> dict[str, Cost]:
     async def ask_plain() -> Spent:
         return read_spent([await actor.spent.remote() for actor in actors])
 
-    async def ask_ours(pipeline: Pipeline) -> Spent:
-        outcomes = await gather(pipeline, [Call("spent")] * (8 * BATCH), limit=4 * BATCH)
+    async def ask_ours() -> Spent:
+        outcomes = await gather(batched, [Call("spent")] * (8 * BATCH), limit=4 * BATCH)
         return read_spent(cast("list[float]", outcome.unwrap()) for outcome in outcomes)
 
     alone = partial(run_through, standard(tools, executor=AtOnce()), "echo", limit=4 * BATCH)
@@ -165,9 +165,7 @@ async def _measure_costs(
         "bare numbers": await measure_cost(comparisons["to bare numbers"].plain, times, ask_plain),
         PLAIN_BATCH: await measure_cost(comparisons["in batches"].plain, times, ask_plain),
         "the pipeline, with an executor that answers": await measure_cost(alone, times, None),
-        OUR_BATCH: await measure_cost(comparisons["in batches"].ours, times, partial(ask_ours, batched)),
-        f"singly, {PLAIN_BATCH}": await measure_cost(comparisons["singly"].plain, times // 4, ask_plain),
-        f"singly, {OUR_BATCH}": await measure_cost(comparisons["singly"].ours, times // 4, partial(ask_ours, single)),
+        OUR_BATCH: await measure_cost(comparisons["in batches"].ours, times, ask_ours),
     }
 
 
@@ -196,22 +194,18 @@ def _comparisons(actors: list[Any], single: Pipeline, batched: Pipeline) -> dict
     }
 
 
-def report(found: Rates, costs: Mapping[str, Cost]) -> set[str]:
-    """Print the medians of the rounds and the costs, and return the comparisons that fall short."""
+def report(found: Rates, costs: Mapping[str, Cost]) -> bool:
+    """Print the medians of the rounds and the costs. Return True if calls in batches cost too much."""
     print(f"{'':<16}{'plain Ray':>16}{'pipeline':>16}{'share':>10}")
     for title, rates in found.items():
         plain, ours = (statistics.median(each) for each in zip(*rates, strict=True))
         share = statistics.median(ours / plain for plain, ours in rates)
         print(f"{title:<16}{plain:>14,.0f}/s{ours:>14,.0f}/s{share:>10.1%}")
     print_costs(costs)
-    short: set[str] = set()
-    for title, prefix in (("singly", "singly, "), ("in batches", "")):
-        share = costs[prefix + PLAIN_BATCH].whole / costs[prefix + OUR_BATCH].whole
-        if share < MUST[title]:
-            short.add(title)
-        verdict = "short" if title in short else "ok"
-        print(f"CPU time of plain Ray, {title}: {share:.0%} of ours, at least {MUST[title]:.0%}: {verdict}")
-    return short
+    share = costs[PLAIN_BATCH].whole / costs[OUR_BATCH].whole
+    is_short = share < MUST
+    print(f"CPU of plain Ray in batches: {share:.0%} of ours, at least {MUST:.0%}: {'short' if is_short else 'ok'}")
+    return is_short
 
 
 def main() -> int:
@@ -222,13 +216,13 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="exit 1 if a share falls short")
     options = parser.parse_args()
     rates, costs = asyncio.run(compare(options.calls, options.rounds))
-    short = report(rates, costs)
+    is_short = report(rates, costs)
     for _ in range(TRIES - 1 if options.check else 0):
-        if not short:
+        if not is_short:
             break
         rates, costs = asyncio.run(compare(options.calls, options.rounds))
-        short &= report(rates, costs)
-    return int(options.check and bool(short))
+        is_short = report(rates, costs)
+    return int(options.check and is_short)
 
 
 if __name__ == "__main__":

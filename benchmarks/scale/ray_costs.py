@@ -1,4 +1,4 @@
-"""Where the time of a call in a batch goes: CPU of the event loop, of Ray's threads beside it, and of the actors."""
+"""The time of a call on Ray, in parts: CPU of the event loop, of Ray's threads beside it, and of the actors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from toolcall_pipeline import ValidCall
 from toolcall_pipeline.executors import Executor
 
 Run: TypeAlias = Callable[[int], Awaitable[None]]  # makes that many calls
-Spent: TypeAlias = Mapping[int, float]  # CPU seconds of each actor since it began, by its process
+# CPU seconds of each actor since it began, by its process: when it was asked first, and last.
+Spent: TypeAlias = Mapping[int, tuple[float, float]]
 
 
 class AtOnce(Executor):
@@ -52,8 +53,11 @@ def tell_spent() -> list[float]:
 
 
 def read_spent(told: Iterable[list[float]]) -> Spent:
-    """Merge the results of several calls of `tell_spent`; the last one of each actor counts."""
-    return {int(pid): seconds for pid, seconds in sorted(told)}
+    """Merge the results of several calls of `tell_spent`: the first and the last one of each actor."""
+    spent: dict[int, tuple[float, float]] = {}
+    for pid, seconds in sorted(told):
+        spent[int(pid)] = spent.get(int(pid), (seconds,))[0], seconds
+    return spent
 
 
 async def measure_cost(run: Run, times: int, ask: Callable[[], Awaitable[Spent]] | None) -> Cost:
@@ -69,7 +73,7 @@ async def measure_cost(run: Run, times: int, ask: Callable[[], Awaitable[Spent]]
     await run(times)
     loop, process = time.thread_time() - loop, time.process_time() - process
     after: Spent = {} if ask is None else await ask()
-    actors = sum(seconds - before.get(pid, 0.0) for pid, seconds in after.items())
+    actors = sum(first - before[pid][1] for pid, (first, _) in after.items() if pid in before)  # without the asking
     return Cost(*(1e6 * each / times for each in (loop, process - loop, actors)))
 
 

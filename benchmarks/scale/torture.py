@@ -27,7 +27,7 @@ _FOLDERS = ("/proc/self/fd", "/dev/fd")
 
 @attrs.frozen
 class Effort:
-    """How hard to try.
+    """The effort of each trial.
 
     Args:
         kills: of ``toolcall run``, for each executor.
@@ -93,12 +93,12 @@ def try_all(effort: Effort) -> Iterator[str]:
 
 
 def count_descriptors() -> int:
-    """How many files this process has open; 0 where that cannot be found out."""
+    """Number of files that this process has open; 0 where that cannot be found out."""
     return next((len(os.listdir(folder)) for folder in _FOLDERS if Path(folder).is_dir()), 0)  # noqa: PTH208
 
 
 def count_children() -> int:
-    """How many child processes are left; 0 where that cannot be found out."""
+    """Number of child processes that are left; 0 where that cannot be found out."""
     listing = Path(f"/proc/self/task/{os.getpid()}/children")
     return len(listing.read_text().split()) if listing.exists() else 0
 

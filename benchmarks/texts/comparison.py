@@ -19,7 +19,7 @@ _ALL = "all"
 
 @attrs.frozen
 class Share:
-    """How many cases a measure holds in."""
+    """Number of cases that a measure holds in."""
 
     n: int
     count: int

@@ -58,7 +58,7 @@ class Reply:
 
 @attrs.frozen
 class Endpoint:
-    """Where a model answers.
+    """The endpoint of a model.
 
     Args:
         url: Such as ``http://127.0.0.1:8080/v1``.

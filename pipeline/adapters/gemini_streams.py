@@ -83,7 +83,7 @@ _BLOBS = ("inline_data", "inlineData")
 
 
 def _explain(reason: str, why: str, said: str, *, has_candidate: bool) -> ReplyError | None:
-    """Why what a candidate said is not the answer; None: it is one."""
+    """The reason why the text of a candidate is not the answer; None: it is one."""
     if reason in _MALFORMED:
         return ReplyError(why or "The model wrote a call that the provider could not read", reason)
     if reason in _WITHHELD:

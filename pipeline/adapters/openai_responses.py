@@ -146,7 +146,7 @@ def _read_item(item: object, finish_reason: str | None) -> Call:
 
 
 def read_finish_reason(response: object) -> str | None:
-    """Why a response ended: its status, or what made it incomplete."""
+    """The reason why a response ended: its status, or the detail of an incomplete one."""
     status = text_or_empty(get_field(response, "status"))
     details = get_field(response, "incomplete_details") if status == "incomplete" else None
     reason = text_or_empty(get_field(details, "reason"))

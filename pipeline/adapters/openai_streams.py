@@ -100,7 +100,7 @@ def _add_thoughts(kept: list[Any], pieces: list[Any]) -> list[Any]:
 
 
 def read_stop(choice: object) -> str | None:
-    """Why a choice ended; ``length`` for whatever stopped at a length limit."""
+    """The reason why a choice ended; ``length`` for all that stopped at a length limit."""
     reason = text_or_empty(get_field(choice, "finish_reason"))
     return CUT_OFF if reason == "model_length" else reason or None  # Mistral's
 

@@ -158,7 +158,7 @@ class Reading:
         )
 
     def _explain(self) -> ReplyError | None:
-        """Why a reply that is no error of the backend is not the answer either; None: it is one."""
+        """The reason why a reply without an error of the backend is not an answer; None: it is one."""
         if self.calls and not (self.refusal or self.unhandled):
             return None
         if self.refusal:

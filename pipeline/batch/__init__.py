@@ -1,6 +1,5 @@
 """Many calls at once: `gather` and `gather_sync`."""
 
-from .gathering import Runnable, gather, gather_sync, run_batch
-from .twins import find_twins
+from .gathering import Runnable, find_twins, gather, gather_sync, run_batch
 
 __all__ = ["Runnable", "find_twins", "gather", "gather_sync", "run_batch"]

@@ -19,11 +19,11 @@ from ..call_state import TURN
 from ..errors import Crashed, NotExecuted
 from ..event_loops import PORTAL
 from ..foreign_values import or_default
+from ..identity import written_digest
 from ..options import check_count, check_number, read_items, refuse
 from ..provider_names import OfferedName
 from ..tools.definition import Tool, refuse_as_name
 from .resource_order import order_by_resource
-from .twins import find_twins
 
 _TEXTS = (str, OfferedName)  # a name of another class may raise when it is hashed
 
@@ -227,3 +227,24 @@ def _find_tools(pipeline: Runnable, calls: Sequence[Call]) -> dict[str, Tool[...
         if isinstance(resolved, ResolvedCall):
             tools[name] = resolved.tool
     return {name: tool for name, tool in tools.items() if tool.resource is not None}
+
+
+def find_twins(calls: Sequence[Call]) -> dict[int, int]:
+    """For each call that is the same delivery as an earlier one of the reply, the index of the first of them.
+
+    The same delivery has the same id, name and arguments, and the same caller. Equal calls with different ids, or
+    without one, are several calls: the model wants that many.
+    """
+    ids = [call.id for call in calls if call.id]
+    if all(type(each) is str for each in ids) and len(set(ids)) == len(ids):
+        return {}
+    firsts: dict[tuple[str, ...], int] = {}
+    twins: dict[int, int] = {}
+    for index, call in enumerate(calls):
+        if type(call.id) is not str or not call.id or not isinstance(cast("object", call.name), str):
+            continue
+        key = call.id, str.__str__(call.name), call.principal, call.conversation, call.reply, written_digest(call)
+        first = firsts.setdefault(key, index)
+        if first != index:
+            twins[index] = first
+    return twins

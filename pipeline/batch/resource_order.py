@@ -65,7 +65,7 @@ class _RunningBodies(Guard):
 
 
 class ResourceOrder:
-    """Which call waits for which, as indices of calls, and of knots: a knot waits for many calls in place of others."""
+    """The calls that each call waits for, as indices. A knot waits for many calls in place of others."""
 
     def __init__(self) -> None:
         self.blocked: set[int] = set()  # they must not run any more

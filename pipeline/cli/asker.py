@@ -20,7 +20,7 @@ _logger = get_logger()
 
 @attrs.frozen
 class Asker:
-    """Who asks, in each call of a command that does not say it itself.
+    """The caller of each call of a command that does not name one.
 
     Attributes:
         deps: MODULE:FACTORY, as it was typed. None: the calls have no deps.

@@ -1,4 +1,4 @@
-"""How stages become a pipeline: stacks, their order, and the chain that a call runs through."""
+"""Stages become a pipeline: stacks, their order, and the chain that a call runs through."""
 
 from .deadline import run_within
 from .pipeline import Pipeline

@@ -1,4 +1,4 @@
-"""Which phase of a call a stage takes and which one it hands on, read from its annotations."""
+"""The phase of a call that a stage takes and the one that it hands on, read from its annotations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read_end_phase(end: Callable[..., Any], names: dict[str, Any]) -> type[Call]
 
 
 def depth(phase: type[Call]) -> int:
-    """How much is known of a call in that phase: a later phase has more ancestors."""
+    """The place of a phase in a call: a later phase has more ancestors."""
     return len(phase.__mro__)
 
 

@@ -24,11 +24,10 @@ from ..report import CallReport, LiveSink, notify
 from ..telemetry.logs import log_failure
 from ..tools.definition import Tool, refuse_as_name
 from ..tools.view import ToolView
-from .description import describe
 from .order import check_order, check_tool_names
 from .resources import OpenResources, find_closed, list_resources, needs_opening
 from .runner import ReportRequest, Runner
-from .stage import Stage, ToolChecker
+from .stage import Stage, ToolChecker, describe
 from .stage_list import StageList
 
 if TYPE_CHECKING:

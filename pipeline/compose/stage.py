@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from types import FunctionType, MethodType
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
@@ -34,6 +34,7 @@ Role: TypeAlias = Literal["observe", "check", "wrap", "end"]
 _HAS_ITS_OWN_SIGNATURE = (FunctionType, MethodType, functools.partial)
 _ROLE_BY_ARITY: dict[int | None, Role] = {1: "check", 2: "wrap"}
 _ARITY = {"check": 1, "wrap": 2, "end": 1}
+_FORMS: dict[Role, str] = {"observe": "observer", "check": "check", "wrap": "middleware", "end": "end"}
 
 
 @runtime_checkable
@@ -155,8 +156,20 @@ def _name_of(obj: Any) -> str:
 
 
 def _arity(run: Callable[..., Any]) -> int | None:
-    """How many arguments it must be given; None where any number will do."""
+    """Number of arguments that it must be given; None where any number will do."""
     parameters = inspect.signature(run).parameters.values()
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return None
     return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+
+
+def describe(stages: Sequence[Stage]) -> str:
+    """The text. A reason comes from the stage's `Placement`, else the first line of its docstring, else empty."""
+    width = max(len(stage.name) for stage in stages)
+    lines = (f"{stage.name:{width}}  {_FORMS[stage.role]:10}  {_reason(stage)}".rstrip() for stage in stages)
+    return "\n".join(lines)
+
+
+def _reason(stage: Stage) -> str:
+    reason = stage.placement.reason or inspect.getdoc(stage.obj) or ""
+    return reason.partition("\n")[0]

@@ -85,7 +85,7 @@ class Turn:
 
 
 class Rate(NamedTuple):
-    """How many of how many attempts succeeded.
+    """Number of attempts that succeeded, of all.
 
     Attributes:
         succeeded: How many succeeded.
@@ -103,7 +103,7 @@ class Rate(NamedTuple):
 
 @attrs.frozen
 class Rates:
-    """How often attempts succeeded. A call that the model did not send again is not an attempt.
+    """Shares of attempts that succeeded. A call that the model did not send again is not an attempt.
 
     Args:
         by_attempt: By the number of the attempt.

@@ -1,4 +1,4 @@
-"""Which request a model means by a call in its next reply: one that it tries again, one that is over, or a new one."""
+"""Match a call of the next reply with a request: one that it tries again, one that is over, or a new one."""
 
 from __future__ import annotations
 

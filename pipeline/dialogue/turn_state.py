@@ -33,7 +33,7 @@ _RAISED_TEMPERATURE = 0.7
 
 @attrs.frozen
 class Hints:
-    """How the model might be asked; passed to it and never imposed. The defaults suit a first request.
+    """Options for the next request to the model; proposed, never imposed. The defaults suit a first request.
 
     Args:
         temperature: Default 0.5. None: no advice.
@@ -75,7 +75,7 @@ class TurnState:
 
     @property
     def hints(self) -> Hints:
-        """How the model might be asked for the open requests."""
+        """Proposed options to ask the model for the open requests."""
         failed = [each for each in (*self.open, *self.latest) if each.error is not None]
         # Raise the temperature only if every failed tool is read-only; the model must not invent a recipient.
         only_reads = all(each.tool is not None and each.tool.effect == "read" for each in failed)

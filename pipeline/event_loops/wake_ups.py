@@ -1,4 +1,4 @@
-"""How a thread wakes a task that waits in an event loop: the end of a job on a cluster, or an event for a reader.
+"""Wake a task that waits in an event loop, from any thread: the end of a job on a cluster, or an event for a reader.
 
 On asyncio a task waits for a plain future: an anyio Event takes three times as long, which in a batch of tiny calls on
 a cluster would be a third of everything.

@@ -1,4 +1,4 @@
-"""Where tools run: in the event loop, in threads, in processes of this machine, on a Ray cluster."""
+"""Executors run tools: in the event loop, in threads, in processes of this machine, on a Ray cluster."""
 
 from .. import lazy_names
 

@@ -1,4 +1,4 @@
-"""How a worker process finds the code of a tool: the address of its function, and the ``__main__`` of the caller.
+"""Find the code of a tool in a worker process: the address of its function, and the ``__main__`` of the caller.
 
 A function that a decorator has replaced by a `Tool` cannot be pickled, so it is sent by its address. The worker imports
 the module and takes the function out of the `Tool` that it finds there.

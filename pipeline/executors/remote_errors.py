@@ -1,4 +1,4 @@
-"""How an exception of a tool travels between processes: as itself, else as its parts, else as its name."""
+"""An exception of a tool travels between processes as itself, else as its parts, else as its name."""
 
 from __future__ import annotations
 

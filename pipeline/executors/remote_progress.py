@@ -28,7 +28,7 @@ _PAUSE = 0.02  # seconds until what could not be sent is tried again
 
 
 def ask_for_steps(call: ValidCall) -> str | None:
-    """How the worker shall report progress: None: not at all, "": with the reply, else under this token at once."""
+    """The way that the worker reports progress: None: not at all, "": with the reply, else under this token at once."""
     if call.report is None or not call.tool.context:
         return None
     return token_hex(8) if call.report.is_streamed else ""

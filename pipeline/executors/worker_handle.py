@@ -144,7 +144,7 @@ class WorkerProcess:
             self._errors.close()
 
     def describe_end(self) -> str:
-        """How it ended, and what it wrote to stderr if that was before its first job."""
+        """Describe its end, with its stderr if it ended before its first job."""
         code = self._process.returncode
         how = f"exited with status {code}" if code is None or code >= 0 else f"died of signal {-code}"
         return f"{how}: {self._told}" if self._told else how
@@ -196,7 +196,7 @@ class WorkerProcess:
 
 
 def _get_main() -> tuple[str, str]:
-    """Where a worker finds the ``__main__`` of this process: its module's name, or its file."""
+    """The ``__main__`` of this process for a worker: the name of its module, or its file."""
     main = sys.modules["__main__"]
     sys.modules.setdefault("__mp_main__", main)  # the name that results have which are of its classes
     spec = getattr(main, "__spec__", None)

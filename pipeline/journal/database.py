@@ -185,7 +185,7 @@ class JournalFile:
 
     @property
     def dropped(self) -> int:
-        """How many calls were dropped, because the writer could not follow."""
+        """Number of calls that were dropped, because the writer could not follow."""
         with self._told():
             row = self._connection.execute("SELECT value FROM facts WHERE name = 'dropped'").fetchone()
         return 0 if row is None else int(row[0])

@@ -1,4 +1,4 @@
-"""Whose fault a failure is: the model's, the tool's, the backend's, the policy's or a person's. One table by kind."""
+"""The party at fault for a failure: model, tool, backend, policy or person. One table by kind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _IN_THE_BODY: Final = ("execute", "classify")  # the stages that decide what the
 
 
 def find_fault(form: Form) -> Fault | None:
-    """Whose fault the failure of a call is; None: it did not fail."""
+    """The party at fault for the failure of a call; None: it did not fail."""
     if form["outcome"] != "failure":
         return None
     kind, stage, fields = form["kind"], form["decided_by"], read_fields(form)

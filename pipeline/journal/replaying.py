@@ -23,7 +23,7 @@ from .summary import NO_TOOL
 
 NO_RECORD: Final = "no record"  # what a call comes to that would run, and did not run then
 SUCCESS: Final = "success"
-_FORM: Final[StateKey[Any]] = StateKey("toolcall-toolcall_pipeline.journal-form")
+_FORM: Final[StateKey[Any]] = StateKey("toolcall-pipeline.journal-form")
 _MOST_EXAMPLES: Final = 20  # changed calls of one tool that are named
 _UNKNOWN: Final = "not in the record"
 
@@ -88,7 +88,7 @@ class Replay:
 
     @property
     def changed(self) -> int:
-        """How many calls come to something else."""
+        """Number of calls with another outcome."""
         return sum(tool.changes.total() for tool in self.tools.values())
 
     def as_json(self) -> dict[str, Any]:
@@ -227,7 +227,7 @@ async def _replay_one(
 
 
 def _find_hindrance(form: Form) -> str | None:
-    """Why a call cannot be replayed; None: it can."""
+    """The reason why a call cannot be replayed; None: it can."""
     if "arguments" not in form:
         return "no content"
     if form["outcome"] == "cancelled":

@@ -9,15 +9,14 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
-import attrs
 from returns.result import Failure, Success
 
-from ..errors import ERROR_TYPES, FailureDetails, OutcomeUnknown, Problem, Repair, Transient
+from ..errors import ERROR_TYPES, OutcomeUnknown, Transient
 from ..foreign_values import FaultBarrier, or_default
 from ..introspection import unwrap
 from ..messages import render
-from ..privacy import RemoteCause, approved
 from ..privacy.redaction_policy import make_mask, mask_texts
+from ..report.json_form import dump_error, load_error
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from ..call import Outcome, ValidCall
     from ..tools.definition import Tool
 
-_CLASSES: dict[str, type[Any]] = {each.__name__: each for each in (*ERROR_TYPES, Problem, Repair, FailureDetails)}
 _FLAT = (type(None), bool, int, float, str)
 _DEPTH = 32
 _LONGEST = 256 * 1024  # characters of a value that is kept as text
@@ -44,7 +42,7 @@ def write_outcome(outcome: Outcome, call: ValidCall) -> dict[str, Any]:
 
 def _write_outcome(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:
     if type(outcome) is Failure:
-        return {"e": _write(cast("Any", outcome).failure(), _DEPTH)}
+        return {"e": dump_error(cast("Any", outcome).failure())}
     value: Any = outcome.unwrap()
     if _is_plain(value, _DEPTH):
         return {"v": value}
@@ -61,7 +59,9 @@ def read_outcome(kept: Mapping[str, Any], tool: Tool[..., Any]) -> Outcome:
     """The outcome that was written. One that cannot be read any more, after a release, is `OutcomeUnknown`."""
     with FaultBarrier():  # written by another release, whose classes differ
         if "e" in kept:
-            return Failure(_read(kept["e"]))
+            error = load_error(kept["e"])
+            if type(error) in ERROR_TYPES:
+                return Failure(error)
         if "j" in kept:
             return Success(cast("TypeAdapter[Any]", _find_adapter(tool)).validate_python(kept["j"]))
         return Success(kept["v"] if "v" in kept else kept["t"])
@@ -91,44 +91,3 @@ def _is_plain(value: Any, depth: int) -> bool:
     if depth and kind is dict:
         return all(type(name) is str and _is_plain(each, depth - 1) for name, each in value.items())
     return False
-
-
-def _write(value: Any, depth: int) -> Any:
-    if type(value) in _FLAT:
-        return value if _is_plain(value, 0) else str(value)
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, BaseException):
-        return {"x": value.type_name if isinstance(value, RemoteCause) else type(value).__name__}
-    kind = cast("type[Any]", type(value))
-    if depth and kind.__name__ in _CLASSES and _CLASSES[kind.__name__] is kind:
-        fields: dict[str, Any] = {}
-        for field in attrs.fields(kind):
-            held = getattr(value, field.name)
-            if (
-                not field.metadata or isinstance(held, BaseException) or attrs.has(cast("type[Any]", type(held)))
-            ):  # else it is private
-                fields[field.name] = _write(held, depth - 1)
-        return {"c": kind.__name__, "f": fields}
-    if depth and isinstance(value, (list, tuple)):
-        return {"l": [_write(each, depth - 1) for each in cast("Any", value)], "u": isinstance(value, tuple)}
-    if depth and isinstance(value, Mapping):
-        items = cast("Mapping[Any, Any]", value).items()
-        return {"m": {str(name): _write(each, depth - 1) for name, each in items}}
-    return f"<{kind.__name__}>"
-
-
-def _read(kept: Any) -> Any:
-    if isinstance(kept, str):
-        return approved(kept)  # it was approved when it was kept
-    if not isinstance(kept, dict):
-        return kept
-    found = cast("dict[str, Any]", kept)
-    if "x" in found:
-        return RemoteCause(found["x"])
-    if "c" in found:
-        return _CLASSES[found["c"]](**{name: _read(each) for name, each in found["f"].items()})
-    if "l" in found:
-        items = [_read(each) for each in found["l"]]
-        return tuple(items) if found["u"] else items
-    return {name: _read(each) for name, each in found["m"].items()}

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import attrs
@@ -34,6 +35,16 @@ Delivery: TypeAlias = dict[str, Any]
 Intent: TypeAlias = dict[str, Any]
 UNDECIDED = ("lift", "lost")
 _TAG = 12  # digits of the part that one conversation's keys share: a cluster of Redis keeps them in one slot
+
+
+@lru_cache
+def _make_tag(principal: str, conversation: str, secret: bytes) -> str:
+    return "{" + join_digest(principal, conversation, secret=secret)[:_TAG] + "}"
+
+
+@lru_cache
+def _digest_name(tool: str, secret: bytes) -> str:
+    return join_digest(tool, secret=secret)
 
 
 @attrs.frozen
@@ -59,13 +70,12 @@ class Names:
     @staticmethod
     def of(call: ValidCall, secret: bytes) -> Names:
         """The names of a call."""
-        tag = "{" + join_digest(call.principal, call.conversation, secret=secret)[:_TAG] + "}"
+        tag = _make_tag(call.principal, call.conversation, secret)
         asked = tag + intent_of(call, call.params, secret)
         given = delivery_of(call, secret)
         id_ = f"{tag}{given}" if given else f"{tag}~{make_uuid()}"
-        return Names(
-            id_, _delivery_key(id_), f"i/{asked}", f"r/{asked}", f"s/{tag}", join_digest(call.tool.name, secret=secret)
-        )
+        tool = _digest_name(call.tool.name, secret)
+        return Names(id_, _delivery_key(id_), f"i/{asked}", f"r/{asked}", f"s/{tag}", tool)
 
 
 @attrs.frozen

@@ -104,7 +104,7 @@ async def lives(store: Store, name: str, delivery: str) -> bool:
 
 
 def _find_start(pid: int) -> int:
-    """When a process began, in ticks since the boot; 0: there is none, or it is dead, or that cannot be seen here."""
+    """The start of a process, in ticks since the boot; 0: there is none, or it is dead, or that cannot be seen here."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
@@ -113,7 +113,7 @@ def _find_start(pid: int) -> int:
 
 
 def _find_host() -> str:
-    """Where process ids mean the same: this boot, and this namespace, since containers share a boot. "": not known."""
+    """The scope of process ids: this boot, and this namespace, since containers share a boot. "": not known."""
     if not _HOST:
         try:
             boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -76,7 +76,7 @@ class CallRelay:
 
     @property
     def wording(self) -> Wording | None:
-        """How the texts for the model are worded."""
+        """The wording of texts for the model."""
         return self._run.wording
 
     async def answer(self, request: Message) -> bytes:

@@ -1,17 +1,18 @@
-"""A server of MCP over streamable HTTP, for many clients at once."""
+"""A server of MCP over streamable HTTP, for many clients at once, which may repeat the id of an open request."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import anyio
 
 from ..errors import SetupError
+from .jsonrpc import INVALID_REQUEST, REPEATED, dump, is_id, is_message, key_of, make_error, parse
 from .sdk_server import SdkServer
 
 PATH: Final = "/mcp"
@@ -20,6 +21,11 @@ _ENDLESS: Final = (b"mcp-method", b"subscriptions/listen")  # the header of a re
 _BACKLOG: Final = 2_048  # connections that wait to be accepted
 _LAST_ANSWERS: Final = 1  # second for connections to end that are open when the server stops
 _POLL: Final = 0.02  # seconds between two looks at whether calls are under way
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+_SESSION: Final = b"mcp-session-id"
+_MOST_READ: Final = 4 * 1024 * 1024  # bytes of a body; the SDK refuses a longer one
 
 
 def is_local(host: str) -> bool:
@@ -72,7 +78,7 @@ class HttpTransport:
 
     @property
     def url(self) -> str:
-        """Where clients find it, once it is open."""
+        """The address for clients, once it is open."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self.listening.getsockname()[1]}{PATH}"
 
@@ -134,3 +140,70 @@ class HttpTransport:
             while self._calls:  # noqa: ASYNC110  # an answer that is written leaves nothing to wait for
                 await anyio.sleep(_POLL)
         web.should_exit = True
+
+
+class OneAnswer:
+    """Refuses a request with the id of an open request of its session.
+
+    Args:
+        app: The application that answers the others.
+    """
+
+    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        self._app = app
+        self._open: set[tuple[bytes, str]] = set()  # session and id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request of HTTP."""
+        session = dict(scope.get("headers", ())).get(_SESSION) if scope.get("method") == "POST" else None
+        if session is None:
+            await self._app(scope, receive, send)
+            return
+        body, again = await _read_body(receive)
+        request_id = _find_id(body)
+        key = session, key_of(request_id)
+        if request_id is None:
+            await self._app(scope, again, send)
+        elif key in self._open:
+            await _refuse(send, request_id)
+        else:
+            self._open.add(key)
+            try:
+                await self._app(scope, again, send)
+            finally:
+                self._open.discard(key)
+
+
+async def _read_body(receive: Receive) -> tuple[bytes, Receive]:
+    """The body, or its beginning, and a function that yields the same events again."""
+    events: list[MutableMapping[str, Any]] = []
+    body = bytearray()
+    while True:
+        event = await receive()
+        events.append(event)
+        body += event.get("body", b"")
+        if not event.get("more_body") or len(body) > _MOST_READ:
+            break
+    events.reverse()
+
+    async def again() -> MutableMapping[str, Any]:
+        return events.pop() if events else await receive()
+
+    return bytes(body), again
+
+
+def _find_id(body: bytes) -> str | int | None:
+    """The id of the request in a body; None: it holds none."""
+    try:
+        message: object = parse(body)
+    except ValueError:
+        return None
+    if not is_message(message) or "method" not in message or not is_id(found := message.get("id")):
+        return None
+    return found
+
+
+async def _refuse(send: Send, request_id: str | int) -> None:
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": 400, "headers": headers})
+    await send({"type": "http.response.body", "body": dump(make_error(request_id, INVALID_REQUEST, REPEATED))})

@@ -149,7 +149,7 @@ def key_of(request_id: object) -> str:
 
 
 def write_call_id(request_id: object) -> str:
-    """The id of a request as that of a call: a text as it is, unless it could be taken for a number's; injective."""
+    """The id of a call, from a request: a text as it is, unless it could be taken for a number's; injective."""
     if isinstance(request_id, str) and not request_id.startswith('"') and not _NUMBER.fullmatch(request_id):
         return request_id
     return key_of(request_id)

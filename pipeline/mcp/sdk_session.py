@@ -32,7 +32,7 @@ _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStre
 
 @attrs.frozen
 class Callbacks:
-    """What a client offers to a server, as callbacks of the package ``mcp``; None: it does not offer it.
+    """The abilities that a client offers to a server, as callbacks of the package ``mcp``; None: it does not offer it.
 
     Args:
         elicitation: Asks a person: ``async (context, params) -> ElicitResult``.

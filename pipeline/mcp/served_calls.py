@@ -23,15 +23,14 @@ from ..telemetry import continued, follow
 from ..telemetry.event_rows import PROGRESS, Event
 from ..telemetry.logs import log_failure
 from ..tools import Tool
-from .asking import OURS, AskingCall, let_ask
+from .asking import ASKED, OURS, AskingCall, let_ask, serve_end
 from .asking_person import ask_person, find_approvals
-from .input_results import ASKED, serve_end
 from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, REPEATED, Message, key_of, write_call_id
 from .result_blocks import KIND, make_result
 from .served_tools import ServedTools
 
 # For the tool: the `ServerRequestContext` of the package ``mcp``, to ask the client, or to log to it.
-REQUEST: Final[StateKey[Any]] = StateKey("toolcall-toolcall_pipeline.mcp-request")
+REQUEST: Final[StateKey[Any]] = StateKey("toolcall-pipeline.mcp-request")
 _FIRST_MODERN: Final = "2026"
 _LACKING: Final = -32021  # the code of an error: a capability of the client that the tool needs
 _STATE: Final = "requestState"  # of a request that brings the answers to questions
@@ -81,7 +80,7 @@ class ServedCalls:
             The result. A failure of any kind is one too, with ``isError`` and its kind in ``_meta``.
 
         Raises:
-            Exception: An error of the protocol: the id is that of a call that runs, or the state of the request that of
+            Exception: An error of the protocol: the id belongs to a call that runs, or the state of the request that of
                 none that waits.
         """
         conversation, reply = read_conversation(context)

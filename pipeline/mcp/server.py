@@ -62,5 +62,5 @@ class Server(Protocol):
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended; None: it did not, or that is not known."""
+        """The exit code of its process; None: it runs, or the code is not known."""
         ...

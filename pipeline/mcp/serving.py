@@ -22,8 +22,8 @@ from ..errors import SetupError
 from ..event_loops import get_event_loop
 from ..options import check_type
 from .asking import AskingCalls
+from .http_transport import OneAnswer
 from .jsonrpc import Message
-from .one_answer import OneAnswer
 from .sdk_server import SdkServer
 from .served_calls import ServedCalls, complete, is_modern, with_odd_arguments
 from .served_tools import ServedTools

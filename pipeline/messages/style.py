@@ -16,7 +16,7 @@ CHARACTERS_PER_TOKEN = 4  # the usual estimate for English
 
 
 class Verbosity(NamedTuple):
-    """How much a text for the model may say.
+    """The length of a text for the model.
 
     Attributes:
         name: The name that `render` takes.

@@ -96,7 +96,7 @@ class _Template(NamedTuple):
 
     @property
     def rank(self) -> tuple[bool, bool, int, int, bool, bool]:
-        """How specific the key is."""
+        """The specificity of the key."""
         tool, service = _is_glob(self.tool), _is_glob(self.service)
         return (
             bool(self.tool) and not tool,

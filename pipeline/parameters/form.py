@@ -36,7 +36,7 @@ _TYPES: Final[Mapping[str, _Name]] = {
 
 
 class FormOptions(NamedTuple):
-    """How much a form shows.
+    """Limits on the size of a form.
 
     Attributes:
         optional: Whether the optional parameters that were not sent are shown too.

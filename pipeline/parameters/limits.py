@@ -326,7 +326,7 @@ class _Child(NamedTuple):
 
 @attrs.frozen
 class Growth:
-    """How often an inner value is read for each time that its container is read.
+    """Reads of an inner value for each read of its container.
 
     Attributes:
         names: Times for a value in an object.

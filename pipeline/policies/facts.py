@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 
 from ..call import ValidCall
 from ..introspection import get_open_parameters
 from ..tools.definition import Tool
+
+if TYPE_CHECKING:
+    from pydantic_core import SchemaSerializer
 
 _DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
 
@@ -17,14 +21,22 @@ def make_plain_arguments(call: ValidCall) -> dict[str, Any]:
 
     A Decimal becomes a number, so that ``minimum`` holds for it; a set becomes an array, and bytes become base64.
     """
-    from pydantic_core import SchemaSerializer, core_schema, to_jsonable_python  # 100 ms, and most pipelines do without
+    from pydantic_core import to_jsonable_python  # 100 ms, and most pipelines do without
 
     params = {**_read_defaults(call.tool), **call.params}
-    python = SchemaSerializer(core_schema.any_schema()).to_python(params, warnings="none")
+    python = _get_serializer().to_python(params, warnings="none")
     return cast(
         "dict[str, Any]",
         to_jsonable_python(_as_numbers(python), bytes_mode="base64", inf_nan_mode="constants", fallback=str),
     )
+
+
+@cache
+def _get_serializer() -> SchemaSerializer:
+    """A serializer for values of any type; to make one takes 50 times as long as to use it."""
+    from pydantic_core import SchemaSerializer, core_schema
+
+    return SchemaSerializer(core_schema.any_schema())
 
 
 def _read_defaults(tool: Tool[..., Any]) -> dict[str, Any]:

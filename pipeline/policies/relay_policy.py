@@ -73,7 +73,7 @@ class Budget:
 
 @attrs.frozen
 class RelayLimits:
-    """How much a relay takes, so that neither end can fill its memory.
+    """Limits on the messages of a relay, so that neither end can fill its memory.
 
     Args:
         line_bytes: Bytes of one message, ≥ 1,000. A longer one is thrown away while it comes, and its sender gets an
@@ -111,7 +111,7 @@ class RelayLimits:
 
 @attrs.frozen
 class TelemetryPolicy:
-    """Where spans and metrics go. Without it the environment decides, see `toolcall_pipeline.telemetry.configure`.
+    """The target of spans and metrics. Without it the environment decides, see `toolcall_pipeline.telemetry.configure`.
 
     Args:
         endpoint: The URL of a collector. Default None: none, unless the environment names one.
@@ -193,7 +193,7 @@ class RelayPolicy:
 
     @property
     def wording(self) -> Wording | None:
-        """How the texts for the model are worded; None: as by default."""
+        """The wording of texts for the model; None: the default."""
         words = Wording(self.profile, self.verbosity, self.templates, self.listed)
         return None if words == _DEFAULT_WORDING else words
 

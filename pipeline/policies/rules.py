@@ -112,6 +112,10 @@ class PolicyRule:
         return self._fits_arguments is None or self._fits_arguments(arguments)
 
 
+# The rules for one tool and one principal; the decision itself, where the arguments do not matter.
+_Found: TypeAlias = tuple[tuple[int, PolicyRule], ...] | Decision
+
+
 @attrs.define(eq=False)
 class RuleSet:
     """Rules in order: the first that fits a call decides, else the default does.
@@ -131,8 +135,8 @@ class RuleSet:
     _by_tool: WeakKeyDictionary[Tool[..., Any], tuple[tuple[int, PolicyRule], ...]] = attrs.field(
         init=False, repr=False, factory=WeakKeyDictionary[Any, Any]
     )
-    _by_caller: WeakKeyDictionary[Tool[..., Any], dict[str, tuple[tuple[int, PolicyRule], ...]]] = attrs.field(
-        init=False, repr=False, factory=WeakKeyDictionary[Any, Any]
+    _by_caller: WeakKeyDictionary[Tool[..., Any], dict[str, tuple[tuple[int, PolicyRule], ...] | Decision]] = (
+        attrs.field(init=False, repr=False, factory=WeakKeyDictionary[Any, Any])
     )
 
     def __attrs_post_init__(self) -> None:
@@ -146,15 +150,21 @@ class RuleSet:
 
     def decide(self, call: ValidCall) -> Decision:
         """The decision on a call."""
+        rules = self._list_rules(call.tool, call.principal)
+        if isinstance(rules, Decision):
+            return rules
         arguments: Any = None
-        for number, rule in self._list_rules(call.tool, call.principal):
+        for number, rule in rules:
             if rule.arguments is not None:
                 if arguments is None:
                     arguments = make_plain_arguments(call)
                 if not rule.fits_arguments(arguments):
                     continue
-            return Decision(rule.action, _name(number, rule), approved(rule.message), self.version)
+            return self._decide_by(number, rule)
         return Decision(self.default, "default", approved(""), self.version)
+
+    def _decide_by(self, number: int, rule: PolicyRule) -> Decision:
+        return Decision(rule.action, _name(number, rule), approved(rule.message), self.version)
 
     def needs_approval(self, call: ValidCall) -> str | bool:
         """The reason why a person has to decide on a call; False: none has to. For ``needs=`` of `Approve`."""
@@ -194,14 +204,21 @@ class RuleSet:
             found = self._by_tool[tool] = tuple(kept)
         return found
 
-    def _list_rules(self, tool: Tool[..., Any], principal: str) -> tuple[tuple[int, PolicyRule], ...]:
-        """The same for one principal. They are remembered: a thousand patterns are a thousand searches."""
+    def _list_rules(self, tool: Tool[..., Any], principal: str) -> _Found:
+        """The same for one principal, or the decision, where the arguments do not matter.
+
+        They are remembered: a thousand patterns are a thousand searches.
+        """
         by_caller = self._by_caller.get(tool)
         if by_caller is None:
             by_caller = self._by_caller[tool] = {}
         found = by_caller.get(principal)
         if found is None:
-            found = tuple(each for each in self._rules_of(tool) if each[1].fits_principal(principal))
+            rules = tuple(each for each in self._rules_of(tool) if each[1].fits_principal(principal))
+            if not rules:
+                found = Decision(self.default, "default", approved(""), self.version)
+            else:
+                found = self._decide_by(*rules[0]) if rules[0][1].arguments is None else rules
             if len(by_caller) >= _REMEMBERED:
                 by_caller.clear()
             by_caller[principal] = found

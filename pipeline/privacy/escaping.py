@@ -53,7 +53,7 @@ def dump_neutral_json(value: object, *, indent: int | None = None) -> str:
 
 
 class _Table(dict[int, str]):
-    """What `str.translate` puts in place of each character: itself if it is safe. Filled as characters occur."""
+    """The replacement of each character for `str.translate`: itself if it is safe. Filled as characters occur."""
 
     def __init__(self, escape: Callable[[str], str], kept: frozenset[str], *, spaces: bool) -> None:
         super().__init__({ord(char): char for char in kept})

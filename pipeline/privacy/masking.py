@@ -485,7 +485,7 @@ class _Layer:
 
     @cached_property
     def _pieces(self) -> list[tuple[int, tuple[int, int, bool]]]:
-        """Where each piece begins, with its origin: from where to where, and whether it was escaped.
+        """The start of each piece, with the start and end of its origin, and whether it was escaped.
 
         They are made for a text in which a secret was found.
         """

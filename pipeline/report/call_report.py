@@ -119,7 +119,7 @@ class CallReport:
 
     @property
     def reason(self) -> str:
-        """Why a call failed, beside its kind: the reason in its error, a note of the deciding stage, or who refused.
+        """The reason of a failure, beside its kind: the one in its error, a note of the deciding stage, or who refused.
 
         "": nothing more is known, or the call did not fail.
         """

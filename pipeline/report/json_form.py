@@ -217,11 +217,12 @@ def _write_error(report: CallReport, error: ToolError, *, content: bool) -> Form
     shown: Any = error if redacted is None or redacted.mask is None else mask_error(error, redacted.mask)
     if redacted is not None and redacted.hook is not None:  # it has judged the text, and not each field
         return {"class": name, "fields": {}}
-    written: Form = _write(shown, _DEPTH)
+    written: Form = dump_error(shown)
     return written
 
 
-def _write(value: Any, depth: int) -> Any:
+def dump_error(value: Any, depth: int = _DEPTH) -> Any:
+    """Return an error, or a value in one of its fields, as JSON data. Of a cause the name of its class is kept."""
     if type(value) in _SCALARS:
         return value if type(value) is not float or value - value == 0 else str(value)  # finite
     if isinstance(value, str):
@@ -233,15 +234,15 @@ def _write(value: Any, depth: int) -> Any:
         held = ((field, getattr(value, field.name)) for field in attrs.fields(kind))
         # A private field may hold what the model sent, or a schema: of these only errors and causes are kept.
         kept = {
-            field.name: _write(each, depth - 1)
+            field.name: dump_error(each, depth - 1)
             for field, each in held
             if not field.metadata or isinstance(each, BaseException) or type(each) in _CLASSES.values()
         }
         return {"class": kind.__name__, "fields": kept}
     if depth and isinstance(value, (list, tuple)):
-        return [_write(each, depth - 1) for each in cast("Any", value)]
+        return [dump_error(each, depth - 1) for each in cast("Any", value)]
     if depth and isinstance(value, Mapping):
-        return {"map": {str(name): _write(each, depth - 1) for name, each in cast("Any", value).items()}}
+        return {"map": {str(name): dump_error(each, depth - 1) for name, each in cast("Any", value).items()}}
     return _to_plain(value) if depth else None
 
 
@@ -278,10 +279,10 @@ def _read_form(form: Mapping[str, Any], tool: Tool[..., Any] | None) -> CallRepo
 
 
 def _read_error(written: Mapping[str, Any], kind: str) -> Any:
-    """The error; one of its kind without fields, where they were left out or are those of another release."""
+    """The error; one of its kind without fields, where they were left out or another release wrote them."""
     try:
         if "fields" in written:
-            return _read(written)
+            return load_error(written)
     except TypeError:
         pass
     made: Any = next((each for each in ERROR_TYPES if each.kind == kind), ExecutionFailed)
@@ -289,18 +290,19 @@ def _read_error(written: Mapping[str, Any], kind: str) -> Any:
     return made(*(empty.get(str(field.type), ()) for field in attrs.fields(made) if field.default is attrs.NOTHING))
 
 
-def _read(kept: Any) -> Any:
+def load_error(kept: Any) -> Any:
+    """Return what `dump_error` wrote; a list comes back as a tuple."""
     if isinstance(kept, str):
         return approved(kept)  # it was approved when it was written
     if isinstance(kept, list):
-        return tuple(_read(each) for each in cast("list[Any]", kept))
+        return tuple(load_error(each) for each in cast("list[Any]", kept))
     if not isinstance(kept, dict):
         return kept
     found = cast("dict[str, Any]", kept)
     if "cause" in found:
         return RemoteCause(found["cause"])
     if "class" in found and "fields" in found:
-        return _CLASSES[found["class"]](**{name: _read(each) for name, each in found["fields"].items()})
+        return _CLASSES[found["class"]](**{name: load_error(each) for name, each in found["fields"].items()})
     if "map" in found:
-        return {name: _read(each) for name, each in found["map"].items()}
+        return {name: load_error(each) for name, each in found["map"].items()}
     return found

@@ -81,7 +81,7 @@ class Attempt(NamedTuple):
 
 @attrs.frozen
 class Progress:
-    """How far a tool has come, as it reported it.
+    """The progress of a tool, as it reported it.
 
     Attributes:
         done: In the tool's own unit.

@@ -19,7 +19,7 @@ _AN_HOUR = 3600.0  # seconds of silence after which a circuit is forgotten
 
 @attrs.frozen
 class Rules:
-    """When a circuit opens and for how long; the options of `CircuitBreaker`."""
+    """The conditions that open a circuit, and for how long; the options of `CircuitBreaker`."""
 
     failures: int | None
     failure_ratio: float | None
@@ -32,7 +32,7 @@ class Rules:
 
 @attrs.frozen
 class Admission:
-    """What a call may do, and what its end must say.
+    """The permission of a call, and the report that its end owes.
 
     Attributes:
         seconds: Seconds until the circuit may be tried, as far as they are known. 0: the call may run.

@@ -1,4 +1,4 @@
-"""Where stages keep what must outlive a process or be shared by several: keys, values, versions."""
+"""Stores keep what must outlive a process or be shared by several: keys, values, versions."""
 
 from .. import lazy_names
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterator
 from enum import Enum
+from random import Random
 from types import TracebackType
 from typing import Final, Literal, NamedTuple, Protocol, Self, TypeAlias, cast
 
 from ..errors import SetupError
+from ..forking import register_after_fork
 
 
 class _Anything(Enum):
@@ -131,4 +132,10 @@ def check_changes(changes: tuple[Change, ...]) -> None:
 
 def make_version() -> int:
     """A version that no other write has: 62 random bits, since processes that never meet make them as well."""
-    return secrets.randbits(62) + 1
+    return _DICE.getrandbits(62) + 1
+
+
+# Seeded by the system, once: to ask it for each write lets go of the lock of the interpreter, and costs 100 us on a
+# busy machine. Nothing depends on it that nobody may guess.
+_DICE = Random()  # noqa: S311  # as said
+register_after_fork(_DICE.seed)

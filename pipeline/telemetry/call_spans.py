@@ -10,7 +10,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context, get_current
 from opentelemetry.trace import INVALID_SPAN, Tracer, TracerProvider, get_current_span
 
-from ..foreign_values import FaultBarrier
+from ..foreign_values import is_interrupt
 from ..privacy import get_logger
 from ..report import Recorder
 from ..semconv import INVOKE_AGENT, SCHEMA_URL, SCOPE, SPAN_KIND, SUPPRESS, VERSION
@@ -23,7 +23,7 @@ from .recorders import SampledOutRecorder, SpanOptions, SpanRecorder
 from .spans import INTERNAL
 from .trace_context import AGENT, HOSTED, Invocation, start_turn
 
-_STARTS = FaultBarrier(get_logger(), "The span of a call could not be started", BaseException)
+_logger = get_logger()
 _UNRECORDED = 100  # calls in a row without a provider, after which calls skip asking for a moment
 _MOMENT = 100_000  # ns; asking OpenTelemetry costs a quarter of a call
 _MAX_TOOLS = 10_000  # tools to remember; an application may register new ones without end
@@ -87,7 +87,7 @@ class CallSpans:
         is_counted = False
         if context:  # empty where nothing around the call has to do with OpenTelemetry
             (name, attributes), is_counted = _read_context(context, name, attributes)
-        with _STARTS:  # a sampler or a span processor may raise anything, and must not fail the call
+        try:
             start_span = self._start_span
             span = start_span(name, context, INTERNAL, attributes, None, started)
             if span is INVALID_SPAN:  # what the API returns while no provider is set
@@ -102,7 +102,11 @@ class CallSpans:
             if span.is_recording():
                 return SpanRecorder(self._options, span, started, context, named=tool is not None or is_counted)
             return SampledOutRecorder(span, context) if span.get_span_context().is_valid else None
-        return None
+        except BaseException as exc:  # as a `FaultBarrier`, without its 2,000 instructions in each call
+            if is_interrupt(exc):
+                raise
+            _logger.exception("The span of a call could not be started")
+            return None
 
     def begin_turn(self) -> Invocation | None:
         """Return a block with its own span, for calls that belong together.

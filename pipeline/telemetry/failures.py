@@ -38,6 +38,7 @@ _REASONS = frozenset(
         "unlisted",
         "store_away",
         "approvals cannot be reached",
+        "the audit cannot be reached",
         "the ledger cannot be reached",
         "the ledger is not open in this process, or its lease ended",
         "the lease of this process ended",
@@ -113,7 +114,7 @@ def find_reason(error: object, tool: Tool[..., Any] | None, decided_by: str = ""
 
 
 def _find_refuser(error: object, tool: Tool[..., Any] | None, decided_by: str) -> str:
-    """Who refused, if it is a name as one writes it in code, and neither the tool nor the stage."""
+    """The party that refused, if it is a name as one writes it in code, and neither the tool nor the stage."""
     by: Any = error.by if isinstance(error, Denied) else ""  # a custom stage may put anything there
     if not (isinstance(by, str) and len(by) <= _MAX_RULE and by.isidentifier()):
         return ""

@@ -1,4 +1,4 @@
-"""How spans end, which stage decided a failure, and how the spans of stages are made from a report.
+"""End spans, find the stage that decided a failure, and make the spans of stages from a report.
 
 Stage spans are made when the call is over, with past timestamps; the specification allows that (trace/api, Span
 creation). Span names follow the GenAI conventions (`execute_tool`) or are the names of stages. API only, no SDK.

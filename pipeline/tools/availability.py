@@ -25,7 +25,7 @@ class ToolLock:
     seconds_left: Callable[[], float] | None = None
 
     def check(self) -> Unavailable | None:
-        """Why the tool is closed, with the seconds that remain now; None once the lock has expired."""
+        """The reason why the tool is closed, with the seconds that remain now; None once the lock has expired."""
         if self.seconds_left is None:
             return self.why
         seconds = self.seconds_left()
@@ -63,11 +63,11 @@ class ExpiringGate(DynamicGate):
 
     @property
     def size(self) -> int:
-        """How many locks there are."""
+        """Number of locks."""
         return sum(map(len, list(self._locks.values())))
 
     def get(self, name: str, default: Any = None, /) -> Any:  # every call asks; Mapping.get raises and catches KeyError
-        """Why the tool is closed, by its oldest lock that still holds; ``default`` for an open tool."""
+        """The reason why the tool is closed, by its oldest lock that still holds; ``default`` for an open tool."""
         for lock in self._locks.get(name, ()):
             if (why := lock.check()) is not None:
                 return why
@@ -77,7 +77,7 @@ class ExpiringGate(DynamicGate):
         return (name for name in list(self._locks) if name in self)
 
     def count_expired(self) -> int:
-        """How many of the locks have opened by now."""
+        """Number of locks that have opened by now."""
         return sum(lock.check() is None for locks in list(self._locks.values()) for lock in locks)
 
 
@@ -95,7 +95,7 @@ class RemovalGate(DynamicGate):
         self._own, self._removed = own, removed
 
     def get(self, name: str, default: Any = None, /) -> Any:  # every call asks, as in ExpiringGate
-        """Why the tool is closed; ``default`` for an open tool."""
+        """The reason why the tool is closed; ``default`` for an open tool."""
         if name in self._removed:
             return Unavailable(name, "unregistered")
         return self._own.get(name, default)
@@ -121,7 +121,7 @@ class ViewGate(DynamicGate):
         self._whole, self._shown, self._own = whole, shown, own
 
     def get(self, name: str, default: Any = None, /) -> Any:  # every call asks, as in ExpiringGate
-        """Why the tool is closed in this view; ``default`` for an open tool."""
+        """The reason why the tool is closed in this view; ``default`` for an open tool."""
         if (why := self._own.get(name)) is not None:
             return why
         if name not in self._shown and name in self._whole.tools:

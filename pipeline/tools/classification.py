@@ -1,4 +1,4 @@
-"""Which kind of error an exception of a tool means. Its text is private unless the tool reveals it.
+"""Classify an exception of a tool as a kind of error. Its text is private unless the tool reveals it.
 
 The first of these that knows the exception decides:
 

@@ -180,6 +180,8 @@ async def breaker_ratio(store: Store) -> None:
         assert isinstance(refused, Failure)
 
 
+_ROUNDS = 3  # on a busy machine one may use less than nine tenths; none may exceed a limit
+
 CASES: dict[str, Callable[[Store], Awaitable[None]]] = {
     case.__name__: case
     for case in (
@@ -197,24 +199,30 @@ CASES: dict[str, Callable[[Store], Awaitable[None]]] = {
 
 def check_rate(kind: str, address: str) -> None:
     """Four processes take no more than the rate and the burst allow, and nine tenths of it."""
-    begin, events = run_processes(kind, address, "rate", 3)
-    granted = sum(1 for at, _ in events if at <= begin + 3)
-    assert granted <= 40 + 200 * 3.1
-    assert granted >= 0.9 * (40 + 200 * 3)
+    for _ in range(_ROUNDS):
+        begin, events = run_processes(kind, address, "rate", 3)
+        granted = sum(1 for at, _ in events if at <= begin + 3)
+        assert granted <= 40 + 200 * 3.1
+        if granted >= 0.9 * (40 + 200 * 3):
+            return
+    raise AssertionError("less than nine tenths of the rate in each round")
 
 
 def check_units(kind: str, address: str) -> None:
     """Four processes run no more calls at once than there are units, and keep most units busy."""
-    begin, events = run_processes(kind, address, "units", 3)
-    running, peak, busy, last = 0, 0, 0.0, begin
-    for at, change in events:
-        if at <= begin + 3:
-            busy += running * (at - last)
-            last = at
-        running += change
-        peak = max(peak, running)
-    assert (peak, running) == (5, 0)
-    assert busy >= 0.9 * 5 * 3
+    for _ in range(_ROUNDS):
+        begin, events = run_processes(kind, address, "units", 3)
+        running, peak, busy, last = 0, 0, 0.0, begin
+        for at, change in events:
+            if at <= begin + 3:
+                busy += running * (at - last)
+                last = at
+            running += change
+            peak = max(peak, running)
+        assert (peak, running) == (5, 0)
+        if busy >= 0.9 * 5 * 3:
+            return
+    raise AssertionError("less than nine tenths of the units busy in each round")
 
 
 def run_processes(kind: str, address: str, limit: str, seconds: int) -> tuple[float, list[tuple[float, int]]]:

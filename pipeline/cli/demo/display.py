@@ -1,4 +1,4 @@
-"""How the demo looks in a terminal or a file: each call with its answer and its spans, and a table of all calls."""
+"""The demo in a terminal or a file: each call with its answer and its spans, and a table of all calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PlayedCall(NamedTuple):
 
     @property
     def runs(self) -> int:
-        """How often the tool ran, by the span of the call; -1 without a span."""
+        """Number of runs of the tool, by the span of the call; -1 without a span."""
         attempts = (self.root_span.attributes or {}).get("toolcall.attempts") if self.root_span else None
         return attempts if isinstance(attempts, int) else -1
 
@@ -97,7 +97,7 @@ def _render_spans(played: PlayedCall, console: Console) -> RenderableType:
 
 
 def _draw_bar(root: ReadableSpan, span: ReadableSpan, width: int, mark: str) -> str:
-    """When the span began within the call, and how long it took."""
+    """The start of a span within its call, and its duration, as a bar."""
     whole = max(duration_ms(root), 1e-6)
     start = min(width - 1, int(width * ((span.start_time or 0) - (root.start_time or 0)) / 1e6 / whole))
     return " " * start + mark * max(1, min(width - start, round(width * duration_ms(span) / whole)))

@@ -144,7 +144,7 @@ class LintReport:
     sources: Sources
 
     def count(self, severity: str) -> int:
-        """How many findings have that severity."""
+        """Number of findings of that severity."""
         return sum(each.severity == severity for each in self.findings)
 
     @property

@@ -120,10 +120,11 @@ class LineLedger(Ledger):
     def _name(self, call: ValidCall) -> Names:
         number, _ = call.get_state(LINE)
         id_ = self._kept[number].id
-        who = join_digest(call.principal, call.conversation)
-        asked = f"{_TAG}{who}{intent_of(call, call.params)}" if call.conversation else id_
-        changed = f"s/{_TAG}{who}" if call.conversation else ""
-        return Names(id_, f"d/{id_}", f"i/{asked}", f"r/{asked}", changed, join_digest(call.tool.name))
+        if not call.conversation:  # it has no equal
+            return Names(id_, f"d/{id_}", f"i/{id_}", f"r/{id_}", "", "")
+        who = f"{_TAG}{join_digest(call.principal, call.conversation)}"
+        asked = f"{who}{intent_of(call, call.params)}"
+        return Names(id_, f"d/{id_}", f"i/{asked}", f"r/{asked}", f"s/{who}", join_digest(call.tool.name))
 
     async def _run(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
         number, _ = call.get_state(LINE)

@@ -303,7 +303,7 @@ def _lock(path: Path, fd: int, label: str) -> None:
 
 
 def _explain_holder(fd: int) -> str:
-    """Who holds the lock: a run, or a process that a tool has forked and that outlived its run."""
+    """The holder of the lock: a run, or a process that a tool has forked and that outlived its run."""
     holders = _find_holders(os.fstat(fd))
     if not holders:
         return "another run is writing to it, or a process that it started still has it open"

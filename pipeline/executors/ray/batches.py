@@ -1,4 +1,4 @@
-"""How the jobs of a batch, and the replies to them, share one pickle.
+"""The jobs of a batch share one pickle, and so do the replies to them.
 
 Most calls of a batch are of one tool, with plain arguments, and return plain values. Their common part is
 written once, so that a job is its arguments and a reply its value: the rest would take longer than a tiny tool.

@@ -46,7 +46,7 @@ _FEW = 3  # builds of a figure that decides something, and is not shown
 
 @attrs.frozen
 class Options:
-    """How a pipeline is measured; `measure` says what each field means."""
+    """Options of a measurement; `measure` documents each field."""
 
     builds: int = 15
     seconds: float = 10.0
@@ -186,7 +186,7 @@ class Measurement:
         )
 
     async def measure_throughput(self) -> float:
-        """How many calls a second one event loop carries."""
+        """Number of calls a second that one event loop carries."""
         bench = attrs.evolve(self.bench, builds=_FEW, most=_FEW, at_once=_IN_FLIGHT)
         figure = await bench.difference(lambda: (self._batch(self.pipeline, _IN_FLIGHT), _do_nothing))
         return 1e9 / (figure.ns + figure.waited_ns / _IN_FLIGHT)

@@ -39,7 +39,7 @@ class UnlikeError(Exception):
 
 @attrs.define
 class Bench:
-    """How things are measured.
+    """The method of a measurement.
 
     Args:
         core: Knows whether the core is disturbed.
@@ -134,7 +134,7 @@ def explain_unlike(unlike: UnlikeError) -> SetupError:
 
 
 class Core:
-    """How fast this core runs right now, by the probe.
+    """The present speed of this core, by the probe.
 
     Args:
         fast: Nanoseconds of the probe on an undisturbed core, as far as known; None: unknown.
