@@ -26,6 +26,7 @@ from toolcall_pipeline.testing.overhead.rounds import Core
 
 ROOT = Path(__file__).parents[2]
 ROWS = [row for group in GROUPS for row in group.rows]
+ALL = tuple(each.name for each in GROUPS)
 IN_RATIOS = tuple(
     row.what
     for row in ROWS
@@ -39,7 +40,7 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def measured_in(folder: Path, groups: Iterable[str] = tuple(group.name for group in GROUPS)) -> dict[str, Any]:
+def measured_in(folder: Path, groups: Iterable[str] = ALL) -> dict[str, Any]:
     file = folder / "measured.json"
     done = run("--json", str(file), "--only", ",".join(groups))
     assert (done.returncode, done.stderr) == (0, "")
