@@ -22,9 +22,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from toolcall_pipeline.cli.commands import toolcall
 from toolcall_pipeline.cli.demo import demo_command
-from toolcall_pipeline.cli.demo.demo_command import resolve_endpoint
+from toolcall_pipeline.cli.demo.demo_command import format_arguments, resolve_endpoint
 from toolcall_pipeline.cli.demo.demo_tools import PLANTED_KEY, SCRIPT, ScriptedCall
-from toolcall_pipeline.cli.demo.display import format_arguments
 
 A_MISS = ScriptedCall("list_file", {}, "a typo in the name", "unknown_tool", 0)
 A_HIT = ScriptedCall("list_files", {})

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from toolcall_pipeline.cli.commands import toolcall
-from toolcall_pipeline.cli.parameter_rows import describe_type, list_parameters
+from toolcall_pipeline.cli.list_tools import describe_type, list_parameters
 
 MODULE = '''
 from dataclasses import dataclass

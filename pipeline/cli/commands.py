@@ -587,7 +587,7 @@ def list_calls(db: Path) -> None:
                1    there are some
                2    DB is not a ledger: stderr says why
     """  # noqa: D301  # as above
-    from .ledger_command import list_undecided
+    from .store_commands import list_undecided
 
     with print_command_errors():
         code = list_undecided(db)
@@ -599,10 +599,10 @@ def list_calls(db: Path) -> None:
 @click.argument("id_", metavar="ID")
 def show_call(db: Path, id_: str) -> None:
     """Print what the ledger DB keeps of one call. Arguments are never kept."""
-    from .ledger_command import show
+    from .store_commands import show_delivery
 
     with print_command_errors():
-        code = show(db, id_)
+        code = show_delivery(db, id_)
     sys.exit(code)
 
 
@@ -620,7 +620,7 @@ def resolve_call(db: Path, id_: str, landed: str, value: str | None, by: str) ->
                1    it was decided before, still runs, or is not known
                2    DB is not a ledger, or --value is not JSON: stderr says why
     """  # noqa: D301  # as above
-    from .ledger_command import resolve
+    from .store_commands import resolve_call as resolve
 
     with print_command_errors():
         code = resolve(db, id_, landed=landed == "landed", value=value, by=by)
@@ -651,7 +651,7 @@ _BY = click.option("--by", default="", metavar="NAME", help="Who decides.  [defa
 @click.option("--all", "everything", is_flag=True, help="Also those that are decided or expired.")
 def list_(store: Path, everything: bool) -> None:  # noqa: FBT001  # click passes it by name
     """List the calls that wait in STORE, an SQLite file. Declared secrets are masked."""
-    from .approvals_command import list_approvals
+    from .store_commands import list_approvals
 
     with print_command_errors():
         code = list_approvals(store, everything=everything)
@@ -663,7 +663,7 @@ def list_(store: Path, everything: bool) -> None:  # noqa: FBT001  # click passe
 @_ID
 def show(store: Path, id_: str) -> None:
     """Show one call, with the arguments as they will run."""
-    from .approvals_command import show_approval
+    from .store_commands import show_approval
 
     with print_command_errors():
         code = show_approval(store, id_)
@@ -684,7 +684,7 @@ def approve(store: Path, id_: str, by: str, arguments: str | None, message: str)
                1    it was decided, or had expired, before
                2    STORE cannot be read, ID is unknown, or the arguments do not fit: stderr says which
     """  # noqa: D301  # \b tells click to keep the line breaks
-    from .approvals_command import decide
+    from .store_commands import decide
 
     with print_command_errors():
         code = decide(store, id_, approve=True, by=by, arguments=arguments, message=message)
@@ -698,7 +698,7 @@ def approve(store: Path, id_: str, by: str, arguments: str | None, message: str)
 @click.option("--message", default="", help="Words for the model.")
 def reject(store: Path, id_: str, by: str, message: str) -> None:
     """Refuse a call. Exit codes as for `approve`."""
-    from .approvals_command import decide
+    from .store_commands import decide
 
     with print_command_errors():
         code = decide(store, id_, approve=False, by=by, arguments=None, message=message)
@@ -720,8 +720,8 @@ def audit(store: Path, only_verify: bool, expect: str, secret_file: Path | None)
                1    --verify: a row was changed, removed or inserted, or there is none
                2    STORE cannot be read: stderr says why
     """  # noqa: D301  # as above
-    from .audit_command import print_rows, verify
+    from .store_commands import print_audit, verify_audit
 
     with print_command_errors():
-        code = verify(store, secret_file, expect) if only_verify or expect else print_rows(store, secret_file)
+        code = verify_audit(store, secret_file, expect) if only_verify or expect else print_audit(store, secret_file)
     sys.exit(code)

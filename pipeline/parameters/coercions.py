@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeAlias, get_args
 
+from .exact_numbers import NUMBER, is_exact, read_whole
 from .expectations import Expected, Sent
-from .number_tokens import NUMBER, is_exact, read_whole
 from .reading import read_literal
 from .schema import class_of, json_type
 

@@ -30,9 +30,8 @@ from pydantic.types import Base64UrlEncoder
 from pydantic_core import PydanticCustomError, SchemaValidator, core_schema, to_json, to_jsonable_python
 
 from .duplicate_keys import build_object
-from .exact_numbers import find_token, loses_digits, read_exactly
+from .exact_numbers import find_token, loses_digits, read_exactly, refuse_constant
 from .formats import describe_format
-from .number_tokens import refuse_constant
 
 # --- The schema and its types of nodes ---
 _NAMED = ("fields", "choices")

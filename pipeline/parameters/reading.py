@@ -14,8 +14,8 @@ from typing import Any, Final, cast
 
 import attrs
 
+from .exact_numbers import NUMBER, Written, refuse_constant
 from .limits import Limits
-from .number_tokens import NUMBER, Written, refuse_constant
 from .schema import JsonObject, is_object
 
 _decode = json.JSONDecoder(parse_constant=refuse_constant).decode  # `json.loads` makes a decoder for each text

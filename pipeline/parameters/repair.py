@@ -15,9 +15,9 @@ from ..errors import InvalidParams, MalformedCall, Problem, Repair
 from ..foreign_values import or_default
 from ..privacy import PublicText
 from .coercions import LEAVE_OUT, Rule, coerce
+from .exact_numbers import Written
 from .expectations import Sent
 from .limits import Limits, is_incomplete
-from .number_tokens import Written
 from .reading import read_arguments, read_literal
 from .renames import Known, find_assignments, find_declared, find_doubled, find_misspelt, find_renames
 from .schema import JsonObject, Parts, format_path, is_object, locate, value_at

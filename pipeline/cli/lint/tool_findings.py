@@ -22,7 +22,7 @@ from ...privacy import neutralise
 from ...provider_names import ANTHROPIC, OPENAI
 from ...tools.definition import Tool
 from ...tools.view import ToolView
-from ..parameter_rows import as_mapping, list_parameters
+from ..list_tools import as_mapping, list_parameters
 from ..terminal_text import fit_on_one_line
 
 _PROVIDERS = (("OpenAI", OPENAI), ("Anthropic", ANTHROPIC))

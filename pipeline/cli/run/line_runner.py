@@ -27,10 +27,9 @@ from ..terminal_text import CommandError
 from .calls_file import CallLine, LineReader, can_read_twice, parse_line, read_digests
 from .interruption import catch_signals
 from .line_ledger import LINE, KeptLine, LineLedger
-from .moved_lines import Moves
 from .progress import RunProgress
 from .result_rows import MALFORMED, build_row, build_row_without_report
-from .results_file import ResultsFile
+from .results_file import Moves, ResultsFile
 
 _GRACE = 5.0  # seconds for the running calls after an interruption
 _MAX_ABANDONED = 40  # threads; the default of Execute
