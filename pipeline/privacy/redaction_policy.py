@@ -265,7 +265,8 @@ def mask_texts(value: Any, mask: Mask, left: Iterator[int] | None = None) -> Any
     if isinstance(value, Mapping):
         shown: dict[Any, Any] = {}
         for name, each in cast("Mapping[Any, Any]", value).items():
-            named = mask(name) if isinstance(name, str) else name
+            numbered = f"{REDACTED} {len(shown) + 1}"  # a place in the object, also where a secret is that digit
+            named = mask(name) if isinstance(name, str) and name != numbered else name
             shown[named if named not in shown else f"{named} {len(shown) + 1}"] = mask_texts(each, mask, left)
         return shown
     if isinstance(value, (list, tuple)):
