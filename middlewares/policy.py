@@ -65,8 +65,6 @@ class Policy:
             call.report.note(self, decision.reason)
         if call.state is not None:  # else there is no audit
             note_decision(call, "rule", name=decision.rule, action=decision.action, version=decision.version)
-        if decision.action == "allow":
-            return call
         if decision.action == "deny":
             return Failure(Denied("policy", decision.message))
         return call

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from fnmatch import translate
-from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
-from weakref import WeakKeyDictionary
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
 
 import attrs
 
@@ -22,11 +21,12 @@ from .facts import make_plain_arguments
 
 # allow: the call runs. deny: it does not. approve: a person decides. dry_run: all but the body runs.
 Action: TypeAlias = Literal["allow", "deny", "approve", "dry_run"]
+T = TypeVar("T")
 _ACTIONS: tuple[Action, ...] = get_args(Action)
 _EFFECTS = frozenset(get_args(Effect))
 _LIST: Any = list  # under this name type checkers do not narrow to `list[Unknown]`
 _WILD = re.compile(r"[*?\[]")
-_REMEMBERED = 1_024  # principals of one tool whose rules are known without another search
+_REMEMBERED = 16_384  # pairs of a tool and a principal whose rules are known without another search
 
 
 class Decision(NamedTuple):
@@ -112,8 +112,7 @@ class PolicyRule:
         return self._fits_arguments is None or self._fits_arguments(arguments)
 
 
-# The rules for one tool and one principal; the decision itself, where the arguments do not matter.
-_Found: TypeAlias = tuple[tuple[int, PolicyRule], ...] | Decision
+_Rules: TypeAlias = tuple[tuple[int, PolicyRule], ...]  # each with its place in the order
 
 
 @attrs.define(eq=False)
@@ -132,12 +131,10 @@ class RuleSet:
     rules: tuple[PolicyRule, ...] = ()
     default: Action = "allow"
     version: str = ""
-    _by_tool: WeakKeyDictionary[Tool[..., Any], tuple[tuple[int, PolicyRule], ...]] = attrs.field(
-        init=False, repr=False, factory=WeakKeyDictionary[Any, Any]
-    )
-    _by_caller: WeakKeyDictionary[Tool[..., Any], dict[str, tuple[tuple[int, PolicyRule], ...] | Decision]] = (
-        attrs.field(init=False, repr=False, factory=WeakKeyDictionary[Any, Any])
-    )
+    # By name and effect of a tool, and principal: a thousand patterns are a thousand searches. The decision, where the
+    # arguments do not matter; else the rules.
+    _decided: dict[tuple[str, str, str], Decision] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
+    _rules: dict[tuple[str, str, str], _Rules] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
 
     def __attrs_post_init__(self) -> None:
         if self.default not in _ACTIONS:
@@ -150,9 +147,21 @@ class RuleSet:
 
     def decide(self, call: ValidCall) -> Decision:
         """The decision on a call."""
-        rules = self._list_rules(call.tool, call.principal)
-        if isinstance(rules, Decision):
-            return rules
+        tool = call.tool
+        key = (tool.name, tool.effect, call.principal)
+        decision = self._decided.get(key)
+        return self._decide(call, key) if decision is None else decision
+
+    def _decide(self, call: ValidCall, key: tuple[str, str, str]) -> Decision:
+        rules = self._rules.get(key)
+        if rules is None:
+            rules = tuple(each for each in self._rules_of(call.tool) if each[1].fits_principal(call.principal))
+            if not rules or rules[0][1].arguments is None:
+                return _remember(self._decided, key, self._decide_by(*rules[0]) if rules else self._default_decision())
+            _remember(self._rules, key, rules)
+        return self._decide_by_arguments(rules, call)
+
+    def _decide_by_arguments(self, rules: _Rules, call: ValidCall) -> Decision:
         arguments: Any = None
         for number, rule in rules:
             if rule.arguments is not None:
@@ -161,6 +170,9 @@ class RuleSet:
                 if not rule.fits_arguments(arguments):
                     continue
             return self._decide_by(number, rule)
+        return self._default_decision()
+
+    def _default_decision(self) -> Decision:
         return Decision(self.default, "default", approved(""), self.version)
 
     def _decide_by(self, number: int, rule: PolicyRule) -> Decision:
@@ -191,38 +203,22 @@ class RuleSet:
                     hint = f"; did you mean {near[0]!r}?" if near else ""
                     raise SetupError(f"{_name(number, rule)}: the rule names {name!r}, and there is no such tool{hint}")
 
-    def _rules_of(self, tool: Tool[..., Any]) -> tuple[tuple[int, PolicyRule], ...]:
+    def _rules_of(self, tool: Tool[..., Any]) -> _Rules:
         """The rules that fit a tool, up to the first that fits every call of it."""
-        found = self._by_tool.get(tool)
-        if found is None:
-            kept: list[tuple[int, PolicyRule]] = []
-            for number, rule in enumerate(self.rules):
-                if rule.fits_tool(tool):
-                    kept.append((number, rule))
-                    if not rule.principal and rule.arguments is None:
-                        break
-            found = self._by_tool[tool] = tuple(kept)
-        return found
+        kept: list[tuple[int, PolicyRule]] = []
+        for number, rule in enumerate(self.rules):
+            if rule.fits_tool(tool):
+                kept.append((number, rule))
+                if not rule.principal and rule.arguments is None:
+                    break
+        return tuple(kept)
 
-    def _list_rules(self, tool: Tool[..., Any], principal: str) -> _Found:
-        """The same for one principal, or the decision, where the arguments do not matter.
 
-        They are remembered: a thousand patterns are a thousand searches.
-        """
-        by_caller = self._by_caller.get(tool)
-        if by_caller is None:
-            by_caller = self._by_caller[tool] = {}
-        found = by_caller.get(principal)
-        if found is None:
-            rules = tuple(each for each in self._rules_of(tool) if each[1].fits_principal(principal))
-            if not rules:
-                found = Decision(self.default, "default", approved(""), self.version)
-            else:
-                found = self._decide_by(*rules[0]) if rules[0][1].arguments is None else rules
-            if len(by_caller) >= _REMEMBERED:
-                by_caller.clear()
-            by_caller[principal] = found
-        return found
+def _remember(kept: dict[tuple[str, str, str], T], key: tuple[str, str, str], found: T) -> T:
+    if len(kept) >= _REMEMBERED:
+        kept.clear()
+    kept[key] = found
+    return found
 
 
 def _name(number: int, rule: PolicyRule) -> str:
