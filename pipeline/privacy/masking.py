@@ -435,7 +435,7 @@ def _match_any(texts: Sequence[str]) -> re.Pattern[str]:
         wholes[_is_short(text)].append(text[:_IN_PATTERN])
     inside = [_match_branches(wholes[False], _BRANCHINGS)] if wholes[False] else []
     alone_ones = [rf"(?<![^\W_])(?:{_match_branches(wholes[True], _BRANCHINGS)})(?![^\W_])"] if wholes[True] else []
-    return re.compile("|".join(inside + alone_ones))
+    return re.compile("|".join(inside + alone_ones) or r"(?!)")  # none of no texts, and not the empty text
 
 
 def _match_branches(texts: list[str], branchings: int) -> str:

@@ -215,7 +215,7 @@ def _make_mask(guard: SecretGuard, call: Call, params: Mapping[str, Any] | None)
     collector = guard.collect(call.arguments)
     params = call.params if isinstance(call, ValidCall) else params
     if params is not None:  # their names are the declared ones
-        collector.add_all(guard.collect(params))
+        collector.add_all(guard.collect_params(params))
     return collector.make_mask()
 
 

@@ -60,6 +60,13 @@ class SecretGuard:
         Redaction(self.schema, None, collector).redact(arguments)
         return collector
 
+    def collect_params(self, params: Mapping[str, Any]) -> TextCollector:
+        """The same of the params that arguments became, whose models are read by their fields."""
+        try:
+            return self.collect(_open(dict(params), every=True))
+        except RecursionError:  # a value of the tool's own types that holds itself: all of it is withheld
+            return self.collect(params)
+
     def hide(self, error: InvalidParams, arguments: object) -> InvalidParams:
         """Return the refusal without the values that were sent for secrets."""
         quotes = self.schema.has_secret_names or any(each.rule in _QUOTING for each in error.problems)
@@ -105,32 +112,37 @@ def _reveal(arguments: dict[str, Any]) -> object:
         return arguments
 
 
-def _open(value: Any) -> Any:
+def _open(value: Any, *, every: bool = False) -> Any:
+    """Open the models that hold a secret type, or every model."""
     if isinstance(value, (str, int, float, type(None))):
         return value
     if type(value) is _DICT:
-        return {name: _open(each) for name, each in value.items()}
+        return {name: _open(each, every=every) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
-        items = [_open(each) for each in cast("list[Any]", value)]
+        items = [_open(each, every=every) for each in cast("list[Any]", value)]
         return items if isinstance(value, list) else tuple(items)
     if callable(reveal := getattr(value, "get_secret_value", None)):
-        return _open(reveal())
-    opened = _open_model(value)
-    return {name: _open(each) for name, each in opened.items()} if opened is not None else value
+        return _open(reveal(), every=every)
+    opened = _read_fields(value) if every else _open_model(value)
+    return {name: _open(each, every=every) for name, each in opened.items()} if opened is not None else value
 
 
 def _open_model(value: Any) -> Mapping[str, Any] | None:
     """Return the fields of a model that holds a secret type, by the names that parsing reads; else None."""
+    named = _read_fields(value)
+    return named if named is not None and any(map(_is_secret_type, named.values())) else None
+
+
+def _read_fields(value: Any) -> Mapping[str, Any] | None:
+    """Return the fields of a model, by the names that parsing reads; None for any other value."""
     cls = cast("Any", type(value))
     if (known := getattr(cls, "model_fields", None)) is not None:
-        named = {(field.alias or name): getattr(value, name) for name, field in known.items()}
-    elif is_dataclass(value):
-        named = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-    elif attrs.has(cls):
-        named = {field.alias or field.name: getattr(value, field.name) for field in attrs.fields(cls) if field.init}
-    else:
-        return None
-    return named if any(map(_is_secret_type, named.values())) else None
+        return {(field.alias or name): getattr(value, name) for name, field in known.items()}
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+    if attrs.has(cls):
+        return {field.alias or field.name: getattr(value, field.name) for field in attrs.fields(cls) if field.init}
+    return None
 
 
 def _is_secret_type(value: Any) -> bool:
