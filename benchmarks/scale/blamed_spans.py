@@ -60,7 +60,8 @@ def compare(case: TraceCase, spans: Sequence[FinishedSpan]) -> list[str]:
 def _find_unsaid(spans: Sequence[FinishedSpan]) -> Iterator[str]:
     """Yield the spans whose status and attributes describe different failures."""
     for span in spans:
-        reason = _get(span, REASON) if span.status.description else None  # a stage's reason is free text
+        reason = str(_get(span, REASON) or "")
+        reason = reason if reason.isidentifier() else ""  # a stage's own words are in no status
         facts = [_get(span, PROBLEMS) or (), [reason], [_get(span, CAUSE)], [_get(span, EXCEPTION_TYPE)]]
         said = ", ".join(fact for each in facts for fact in each if fact)
         if (span.status.description or f"{_get(span, ERROR_TYPE)}: ").partition(": ")[2] != said:

@@ -231,7 +231,7 @@ CASES: Sequence[TraceCase] = (
     TraceCase(
         "refused by a middleware in an attempt",
         "look_up",
-        ("call [permission]", *_attempts(1, "permission", "ask [permission]")),
+        ("call [permission]", *_attempts(1, "permission: ask", "ask [permission]")),
         change=in_attempts(lambda: ask),
     ),
     TraceCase(
