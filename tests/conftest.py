@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import gc
-import logging
 import signal
 from collections.abc import Generator
 from importlib.util import find_spec
@@ -26,11 +25,6 @@ if find_spec("hypothesis") is not None:  # the environments for a cluster and fo
     settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
     settings.register_profile("explore", deadline=None, derandomize=False, database=None, print_blob=True)
     settings.load_profile("repeatable")
-
-
-def pytest_runtest_setup() -> None:
-    """Log again: a measurement that a test cut short must not silence the next test."""
-    logging.disable(logging.NOTSET)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import json
-import logging
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -416,7 +415,6 @@ def test_a_call_that_follows_the_form_is_accepted(annotations: dict[str, Any], d
     pipeline = standard(tools)
     schema: Any = made.parameters.schema
     sent = data.draw(mistakes(data.draw(samples(schema, schema))))
-    logging.getLogger("toolcall_pipeline").setLevel(logging.CRITICAL)
     text = render(pipeline.call_sync("probe", json.dumps(sent)))
     form = text.partition(LEAD)[2]
     TALLY["accepted as sent" if text == "ok" else "form" if form else "no form"] += 1
