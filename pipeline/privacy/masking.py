@@ -38,6 +38,7 @@ _LIKE_A_SECRET: Final = 6  # characters of a text under a name that is not decla
 _LINE: Final = 12  # characters of a line of a longer secret, such as a key in PEM
 _IN_PATTERN: Final = 100  # characters of a secret in a pattern; what follows is compared
 _END: Final = 4  # characters of the beginning or end of a secret that are masked at a cut
+_FEW_CUTS: Final = 20
 _AT_THE_EDGE: Final = 6  # the same where the text itself begins or ends, for any word may stand there
 _BRANCHINGS: Final = 4  # characters at the start of secrets that are compared once for all of them
 _ESCAPED: Final = re.compile(r"[\\%+&]")
@@ -47,6 +48,10 @@ _REST_OF_WORD: Final = re.compile(r"[^\s\"']*")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 # Where base64 goes on in another line, as MIME and PEM write it: after 64 or 76 characters.
 _WRAPPED: Final = re.compile(r"(?<=[A-Za-z0-9+/]{60})(?:\r?\n|(?:\\+r)?\\+n)[ \t]*(?=[A-Za-z0-9+/=])")
+# The same of four characters or more, without the words of a language: small letters alone, or behind one capital.
+_CODED: Final = re.compile(
+    r"(?<![A-Za-z0-9+/_-])(?=[A-Za-z0-9+/_=-]{4})(?![A-Z]?[a-z]*+(?![A-Za-z0-9+/_=-]))[A-Za-z0-9+/_-]++={0,2}"
+)
 _HEX: Final = re.compile(r"[0-9A-Fa-f]+")
 _IN_URL: Final = re.compile(
     r"%(?:25)*(?:2[BbFf]|3[Dd])|\\/"
@@ -311,11 +316,11 @@ class _Needles:
 
     def _find_cut(self, text: str) -> Iterator[_Span]:
         """Yield the beginnings of them right before a cut, and their ends right after one."""
-        heads = {part: texts for part, texts in self._heads.items() if part in text}
-        tails = {part: texts for part, texts in self._tails.items() if part in text}
-        if not heads and not tails:
-            return
         cuts = [match.span() for match in _CUT.finditer(text)]
+        heads, tails = self._heads, self._tails
+        if len(cuts) > _FEW_CUTS:  # else to look beside each is less than to look through the text for each part
+            heads = {part: texts for part, texts in heads.items() if part in text}
+            tails = {part: texts for part, texts in tails.items() if part in text}
         for low, cut in zip([0, *(last for _, last in cuts)], [*(first for first, _ in cuts), len(text)], strict=True):
             for part, texts in heads.items():
                 at = text.find(part, max(low, cut - len(texts[0])), cut)
@@ -389,7 +394,7 @@ class _Tokens:
                     if pattern.search(text, *match.span()) is not None:
                         yield match.span()
         if self._short is not None:
-            for match in _BASE64.finditer(text):
+            for match in _CODED.finditer(text):
                 if any(self._short.search(read) is not None for read in _decode(match[0])):
                     yield match.span()
 
@@ -408,8 +413,6 @@ def _encode(text: str) -> Iterator[bytes]:
 
 def _decode(word: str) -> Iterator[str]:
     """Yield what a word says in base64 or hex, if that is a text."""
-    if len(word) < _SHORT or (word.isalpha() and (word.islower() or word.istitle())):  # as words of a language are
-        return
     for read in (_read_base64, bytes.fromhex):
         try:
             text = read(word).decode()
