@@ -67,8 +67,8 @@ demo: .venv/demo  ## a conversation full of the mistakes that models make
 
 test: lint types unit  ## lint, types and tests, each with its time, without the long tests
 
-test-all: .venv/dev  ## what make test leaves out: long tests, up to 250 examples of each property, the tests of the benchmarks
-	$(call timed,long tests,$(PYTEST) -m "long or hypothesis" --examples=250 tests $(ARGS))
+test-all: .venv/dev  ## what make test leaves out: long tests, all examples of the properties, the tests of the benchmarks
+	$(call timed,long tests,$(PYTEST) -m "long or hypothesis" tests $(ARGS))
 	$(call timed,tests of the benchmarks,$(PYTEST) --dist loadfile benchmarks/tests $(ARGS))
 
 lint: .venv/dev

@@ -476,7 +476,7 @@ def test_20_kills(tmp_path: Path) -> None:
             assert process.stdout is not None
             line = "0"
             for line in process.stdout:  # the last one is read below
-                if int(line) >= 100 + 20 * kill:
+                if int(line) >= 300 + 60 * kill:
                     break
             process.send_signal(signal.SIGKILL)
             said = int(line)

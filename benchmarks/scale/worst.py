@@ -21,7 +21,6 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import count
-from math import inf
 from time import perf_counter, thread_time
 from typing import Any, cast
 
@@ -195,15 +194,13 @@ async def measure_memory(pipeline: Pipeline, case: Case) -> float:
         tracemalloc.stop()
 
 
-async def search(seconds: float, seed: int, largest: float = inf) -> Judge:
-    """Try the hand-made cases of up to ``largest`` bytes, then random ones until the time is up."""
+async def search(seconds: float, seed: int) -> Judge:
+    """Try the hand-made cases, then random ones until the time is up."""
     judge = Judge()
     for warm in TOOLS:
         await time_call(judge.pipeline, Case("warm", warm.name, {}))
     for _, make in list_families():
         case = make()
-        if case.size > largest:
-            continue
         await judge.try_case(case)
         if case.size > _LARGE:
             judge.memory.append((await measure_memory(judge.pipeline, case), f"{case.tool[:14]:14} {case.family}"))
@@ -221,11 +218,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=120.0, help="for the random cases (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the random cases (default: %(default)s)")
-    parser.add_argument("--largest", type=float, default=inf, help="bytes of a hand-made case (default: no limit)")
     parser.add_argument("--check", action="store_true", help="exit 1 if a call takes longer than the bound")
     given = parser.parse_args(argv)
     logging.getLogger().addHandler(logging.NullHandler())
-    judge = anyio.run(search, given.seconds, given.seed, given.largest)
+    judge = anyio.run(search, given.seconds, given.seed)
     print(f"{judge.tried} calls; the bound is {_FIXED * 1e3:.0f} ms and {_PER_BYTE * 1e6:.1f} ms per kB")
     print(f"{'of the bound':>12} {'ms':>8} {'bytes':>9}  {'tool':14} {'outcome':14} family")
     for share, _, seconds, case, kind in sorted(judge.slowest, reverse=True):
