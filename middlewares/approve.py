@@ -79,9 +79,9 @@ class Approve:
         reason="inside of validate: a person judges the call as it will run",
         needs={"ledger": "an approval is one delivery of it, so that what was approved runs once"},
         inside_of={
-            "policy": "its rules may refuse the call, or say that nobody has to be asked",
+            "policy": "its rules may refuse the call, or say that no person has to be asked",
             "audit": "it writes down who decided",
-            "dry_run": "a plan asks nobody",
+            "dry_run": "a plan asks no person",
         },
     )
 
@@ -170,7 +170,7 @@ class Approve:
         return Failure(Denied("approval", approved(row["message"] or "A person refused this call.")))
 
     async def request(self, call: ValidCall, /) -> Approval | None:
-        """Let a call wait for a decision without running it; None: nobody has to decide on it.
+        """Let a call wait for a decision without running it; None: no decision is needed.
 
         Raises:
             StoreError: The store gave no answer.

@@ -21,8 +21,8 @@ class DryRun:
     """A middleware that lets a call pass all stages, and answers with a plan right before its body would begin.
 
     The plan has the tool and the arguments that would run, after repairs and all that stages inside have changed.
-    Secrets that the tool declares are masked. A refusal of a stage inside comes as it would. Nobody is asked: the plan
-    says that a person would be. The ledger keeps nothing of a plan. A middleware of your own without
+    Secrets that the tool declares are masked. A refusal of a stage inside comes as it would. No person is asked: the
+    plan says that a person would be. The ledger keeps nothing of a plan. A middleware of your own without
     ``Placement(announces_body=True)`` counts as a body, so the plan is made in its place.
 
     Args:

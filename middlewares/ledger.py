@@ -162,7 +162,7 @@ class Ledger:
         owner, self._owner = self._owner, None
         if owner is not None:
             with anyio.move_on_after(_CLOSING):
-                while not await self._has_flushed():  # noqa: ASYNC110  # a store tells nobody that it is back
+                while not await self._has_flushed():  # noqa: ASYNC110  # a store sends no event when it is back
                     await anyio.sleep(_LAST_POLL)
             if self._late:
                 _logger.warning("Ends of calls that are not in the ledger, and count as lost: %d", len(self._late))

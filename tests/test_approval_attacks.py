@@ -224,7 +224,7 @@ async def _ask_painted(path: Path) -> str:
 
 @pytest.mark.parametrize("command", [["list"], ["list", "--all"], ["show", "ID"], ["approve", "ID", "--by", PAINT]])
 def test_nothing_of_a_call_paints_the_terminal(command: list[str], tmp_path: Path) -> None:
-    """No control, no invisible character and no line of its own reaches a page for the approver, whoever put it in."""
+    """No control, no invisible character and no line of its own reaches a page for the approver, from any source."""
     path = tmp_path / "calls.db"
     id_ = anyio.run(_ask_painted, path)
     result = CliRunner().invoke(

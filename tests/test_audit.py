@@ -1,4 +1,4 @@
-"""Audit: what was asked, decided, run and answered, in rows that nobody changes unseen."""
+"""Audit: what was asked, decided, run and answered, in rows that show each change."""
 
 from __future__ import annotations
 

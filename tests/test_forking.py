@@ -24,8 +24,7 @@ IN_A_WORKER = {
     "pipeline/executors/worker_main.py",
     "pipeline/executors/remote_progress.py",
 }  # a child that is forked there tells nothing
-OF_ONE_COMMAND = {"pipeline/cli/run/marks_file.py"}  # of a running `toolcall run`, which no child goes on with
-EXCEPT = HELD_FOR_A_CALL | IN_A_WORKER | RESTARTED_BY_THEMSELVES | OF_ONE_COMMAND
+EXCEPT = HELD_FOR_A_CALL | IN_A_WORKER | RESTARTED_BY_THEMSELVES
 OWNERS = {
     "Cache": "Cache(60)",
     "RateLimit": "RateLimit(1)",

@@ -1,8 +1,7 @@
 """``python -m benchmarks.scale.ray_calls``: calls on Ray, by the pipeline and by plain actors.
 
-Calls a second are for people: other work on the machine moves them, and their shares with them. ``--check`` judges the
-CPU time of calls in batches, of this process and of the actors: plain Ray's as a share of ours. That of single calls is
-Ray's own, which grows with the time that they wait.
+``--check`` judges single calls by calls a second, and calls in batches by the CPU time of this process and the actors:
+plain Ray's as a share of ours. Their calls a second are for people: other work on the machine moves the share.
 """
 
 from __future__ import annotations
@@ -31,7 +30,10 @@ from toolcall_pipeline.middlewares import standard
 LOOPBACK = {"_node_ip_address": "127.0.0.1", "include_dashboard": False, "log_to_driver": False}
 IN_FLIGHT = 100  # on each of two actors
 BATCH = 100
-MUST = 0.30  # plain Ray's CPU time as a share of ours; 39 to 47 % were read, on machines with and without other work
+MUST_SINGLY = 0.85  # share of the calls a second that plain Ray makes
+MUST_IN_BATCHES = (
+    0.30  # plain Ray's CPU time as a share of ours; 39 to 47 % were read, on machines with and without other work
+)
 PLAIN_BATCH, OUR_BATCH = "names and arguments", "the pipeline, on Ray"
 TRIES = 3  # measurements that have to fall short before --check fails: a cost would be there each time
 Rates: TypeAlias = dict[str, list[tuple[float, float]]]  # by comparison: calls a second of plain Ray and of ours
@@ -194,18 +196,22 @@ def _comparisons(actors: list[Any], single: Pipeline, batched: Pipeline) -> dict
     }
 
 
-def report(found: Rates, costs: Mapping[str, Cost]) -> bool:
-    """Print the medians of the rounds and the costs. Return True if calls in batches cost too much."""
+def report(found: Rates, costs: Mapping[str, Cost]) -> set[str]:
+    """Print the medians of the rounds and the costs. Return what falls short."""
     print(f"{'':<16}{'plain Ray':>16}{'pipeline':>16}{'share':>10}")
+    shares: dict[str, float] = {}
     for title, rates in found.items():
         plain, ours = (statistics.median(each) for each in zip(*rates, strict=True))
-        share = statistics.median(ours / plain for plain, ours in rates)
-        print(f"{title:<16}{plain:>14,.0f}/s{ours:>14,.0f}/s{share:>10.1%}")
+        shares[title] = statistics.median(ours / plain for plain, ours in rates)
+        print(f"{title:<16}{plain:>14,.0f}/s{ours:>14,.0f}/s{shares[title]:>10.1%}")
     print_costs(costs)
-    share = costs[PLAIN_BATCH].whole / costs[OUR_BATCH].whole
-    is_short = share < MUST
-    print(f"CPU of plain Ray in batches: {share:.0%} of ours, at least {MUST:.0%}: {'short' if is_short else 'ok'}")
-    return is_short
+    judged = (
+        ("singly, calls a second", shares["singly"], MUST_SINGLY),
+        ("in batches, CPU of plain Ray", costs[PLAIN_BATCH].whole / costs[OUR_BATCH].whole, MUST_IN_BATCHES),
+    )
+    for what, share, must in judged:
+        print(f"{what}: {share:.0%}, at least {must:.0%}: {'short' if share < must else 'ok'}")
+    return {what for what, share, must in judged if share < must}
 
 
 def main() -> int:
@@ -216,13 +222,13 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="exit 1 if a share falls short")
     options = parser.parse_args()
     rates, costs = asyncio.run(compare(options.calls, options.rounds))
-    is_short = report(rates, costs)
+    short = report(rates, costs)
     for _ in range(TRIES - 1 if options.check else 0):
-        if not is_short:
+        if not short:
             break
         rates, costs = asyncio.run(compare(options.calls, options.rounds))
-        is_short = report(rates, costs)
-    return int(options.check and is_short)
+        short &= report(rates, costs)
+    return int(options.check and bool(short))
 
 
 if __name__ == "__main__":

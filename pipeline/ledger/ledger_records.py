@@ -56,7 +56,7 @@ class Names:
         delivery: "": the call has no id, so it cannot be delivered again.
         intent: Its intent.
         succeeded: The key of a success of its intent, where those are replayed.
-        changed: Begins the keys of the tools that changed something in its conversation. "": nobody asks for them.
+        changed: Begins the keys of the tools that changed something in its conversation. "": they are not needed.
         tool: The last part of such a key.
     """
 

@@ -25,7 +25,7 @@ _log = get_logger()
 
 
 def find_approvals(pipeline: Pipeline) -> Approvals | None:
-    """The calls of a pipeline that wait for a person; None: it asks nobody."""
+    """The calls of a pipeline that wait for a person; None: it asks no person."""
     stage: Any = next((each.obj for each in pipeline.entries if each.placement.kind == "approve"), None)
     return None if stage is None else stage.approvals
 

@@ -57,7 +57,7 @@ _IN_URL: Final = re.compile(
     r"%(?:25)*(?:2[BbFf]|3[Dd])|\\/"
 )  # the signs of base64 in a URL, and a slash as PHP writes it
 _HEX_APART: Final = re.compile(r"(?<=\b[0-9A-Fa-f]{2})[ :-](?=[0-9A-Fa-f]{2}\b)")
-# What a terminal or a document puts into a word that nobody sees, or where it begins a line.
+# What a terminal or a document puts into a word without showing it, or where it begins a line.
 _BROKEN: Final = re.compile(r"[\u00ad\u200b-\u200d\u2060\ufeff]+|\r?\n[ \t]*")
 _PLAIN = (str, int, float, list, tuple, set, frozenset, Mapping)
 # The packages of types that a value of JSON becomes, and whose text is what a tool would write: a UUID, a URL, a path.

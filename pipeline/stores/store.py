@@ -136,6 +136,6 @@ def make_version() -> int:
 
 
 # Seeded by the system, once: to ask it for each write lets go of the lock of the interpreter, and costs 100 us on a
-# busy machine. Nothing depends on it that nobody may guess.
+# busy machine. It protects nothing, so it may be guessed.
 _DICE = Random()  # noqa: S311  # as said
 register_after_fork(_DICE.seed)

@@ -62,7 +62,7 @@ class Tally:
     forgotten: int  # unknown ones that were answered before: the store was away when they ended, and to the end
 
     def __str__(self) -> str:
-        unknown = f"{self.unknown} unknown, of which {self.landed} landed"
+        unknown = f"{self.unknown} unknown, {self.landed} of them landed"
         return f"{self.effects} effects, {unknown}, {self.forgotten} had been answered"
 
 

@@ -52,7 +52,7 @@ class KeptLine:
         id: Of its delivery.
         is_refused: It could not be kept that it begins, so it has not begun.
         tool: It was not run, since an earlier run had begun it with this tool ("": none). None: it was run.
-        is_unknown: Nobody knows whether it took effect then.
+        is_unknown: Its effect is unknown then.
     """
 
     id: str
@@ -284,7 +284,7 @@ class LineLedger(Ledger):
 class _Outermost:
     """The ledger around all other stages: of a call that has no params there, and perhaps no tool.
 
-    A line stands for itself then, and what began is never run again: nobody knows the key of its body.
+    A line stands for itself then, and what began is never run again: the key of its body is lost.
     """
 
     placement: ClassVar[Placement] = Placement(
