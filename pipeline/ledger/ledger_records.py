@@ -34,6 +34,7 @@ Known: TypeAlias = Literal["yes", "no", "told", "lift", "lost"]
 Delivery: TypeAlias = dict[str, Any]
 Intent: TypeAlias = dict[str, Any]
 UNDECIDED = ("lift", "lost")
+_write = json.JSONEncoder(separators=(",", ":")).encode
 _TAG = 12  # digits of the part that one conversation's keys share: a cluster of Redis keeps them in one slot
 
 
@@ -294,4 +295,4 @@ def _delivery_key(id_: str) -> str:
 
 
 def _dump(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+    return _write(value).encode()
