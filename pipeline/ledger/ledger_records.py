@@ -21,7 +21,7 @@ import attrs
 
 from .. import timing
 from ..call import ValidCall, make_uuid
-from ..identity import delivery_of, intent_of, join_digest
+from ..identity import delivery_of, intent_of, join_digest, written_digest
 from ..stores import Change, Entry, Store
 from .owners import Owner
 
@@ -72,8 +72,9 @@ class Names:
     def of(call: ValidCall, secret: bytes) -> Names:
         """The names of a call."""
         tag = _make_tag(call.principal, call.conversation, secret)
-        asked = tag + intent_of(call, call.params, secret)
-        given = delivery_of(call, secret)
+        written = written_digest(call)
+        asked = tag + intent_of(call, call.params, secret, written)
+        given = delivery_of(call, secret, written)
         id_ = f"{tag}{given}" if given else f"{tag}~{make_uuid()}"
         tool = _digest_name(call.tool.name, secret)
         return Names(id_, _delivery_key(id_), f"i/{asked}", f"r/{asked}", f"s/{tag}", tool)
