@@ -356,7 +356,8 @@ class Ledger:
             if not await lives(self.store, owner, id_):
                 lost[id_] = [key, "lost", intent["at"]]
                 died.append(id_)
-        lost.pop(names.id, None)
+        if call.tool.effect != "keyed":  # it has been asked what became of it
+            lost.pop(names.id, None)
         for id_, (key, known, at) in lost.items():
             if call.tool.effect == "idempotent":
                 break

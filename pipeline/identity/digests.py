@@ -68,7 +68,12 @@ def canonical(value: object, depth: int = _MAX_DEPTH) -> Any:
     Raises:
         NotPlainError: As `digest`.
     """
-    form = _scalar(value)
+    kind = type(value)
+    if kind is str:  # before all others, for most are texts, integers and dicts
+        return _text(cast("str", value))
+    if kind is int:
+        return ["n", _number(cast("int", value))]
+    form = _NO_SCALAR if kind is dict or kind is list else _scalar(value)
     if form is not _NO_SCALAR:
         return form
     if depth <= 0:
@@ -77,18 +82,22 @@ def canonical(value: object, depth: int = _MAX_DEPTH) -> Any:
     if isinstance(value, Enum):
         return canonical(value.value, inner)
     if isinstance(value, Mapping):
-        items = cast("Mapping[object, object]", value).items()
-        pairs = [[canonical(key, inner), canonical(each, inner)] for key, each in items]
-        if len(pairs) > 1:
-            names = {name for name, _ in pairs if type(name) is str}
-            # Names that differ decide the order alone, and no value need be written for it.
-            pairs.sort(key=_write_name if len(names) == len(pairs) else json.dumps)
-        return ["m", pairs]
+        return ["m", _pairs(cast("Mapping[object, object]", value), inner)]
     if isinstance(value, AbstractSet):
         return ["set", sorted((canonical(each, inner) for each in cast("AbstractSet[object]", value)), key=json.dumps)]
     if isinstance(value, Sequence):
         return ["l", [canonical(each, inner) for each in cast("Sequence[object]", value)]]
     return _object(value, inner)
+
+
+def _pairs(value: Mapping[object, object], depth: int) -> list[list[Any]]:
+    """The forms of names and values, in the order of what is written for them."""
+    pairs = [[canonical(key, depth), canonical(each, depth)] for key, each in value.items()]
+    if len(pairs) > 1:
+        names = {name for name, _ in pairs if type(name) is str}
+        # Names that differ decide the order alone, and no value need be written for it.
+        pairs.sort(key=_write_name if len(names) == len(pairs) else json.dumps)
+    return pairs
 
 
 def _write_name(pair: list[Any]) -> str:
@@ -97,13 +106,6 @@ def _write_name(pair: list[Any]) -> str:
 
 def _scalar(value: object) -> Any:
     """The form of a value without parts; else `_NO_SCALAR`."""
-    kind = type(value)
-    if kind is str:  # before all others, for most are texts, integers and dicts
-        return _text(cast("str", value))
-    if kind is int:
-        return ["n", _number(cast("int", value))]
-    if kind is dict or kind is list:
-        return _NO_SCALAR
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Enum):
@@ -191,10 +193,11 @@ def _number(value: float | Decimal | Fraction) -> Any:
             value = Decimal(float.__repr__(value))
         if not value.is_finite():
             return "nan" if value.is_nan() else str(value).casefold()
-        sign, digits, exponent = value.as_tuple()
+        sign, digits, shift = value.as_tuple()
+        exponent = cast("int", shift)
         written = "".join(map(str, digits)).lstrip("0")
     kept = written.rstrip("0")
-    return [sign, kept, cast("int", exponent) + len(written) - len(kept)] if kept else 0
+    return [sign, kept, exponent + len(written) - len(kept)] if kept else 0
 
 
 def _instant(value: datetime) -> str:
