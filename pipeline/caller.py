@@ -9,6 +9,7 @@ from weakref import ReferenceType
 import attrs
 from returns.result import Failure
 
+from .call import set_wording
 from .guards import Guard, Guards
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class Caller:
         outcome = await self._runner.run(asked.under(None, Guards.of(*guards) if guards else None))
         for guard in guards:
             guard.answer(outcome)
-        object.__setattr__(call, "wording", self.wording)  # what ran was a copy
+        set_wording(call, self.wording)  # what ran was a copy
         return outcome
 
     @property
