@@ -76,8 +76,9 @@ class Redaction:
         if facts is not None and facts.types and (kind := json_type(value)) and kind not in facts.types:
             return self._redact_text(value, forms, path)
         if isinstance(value, (Mapping, *_LISTS)):
-            asked = self._ask_of_container(cast("object", value), path)
-            if asked is not value:
+            container: object = cast("object", value)
+            # A hook that handles texts only may raise here, and is asked for those in it.
+            if path and (asked := self._ask(container, path, container)) is not container:
                 return asked
             if isinstance(value, Mapping):
                 return self._redact_object(cast("Mapping[Any, Any]", value), forms, path)
@@ -136,17 +137,9 @@ class Redaction:
             self.collector.add(value, declared=declared)
         return REDACTED
 
-    def _ask_of_container(self, value: object, path: list[int | str]) -> object:
-        """Ask the hook for an object or array. A hook that only handles texts may raise, and is asked for those."""
-        if self.hook is None or not path:
-            return value
-        with _SILENTLY:  # the application's own function
-            return self.hook(format_path(path), value)
-        return value
-
-    def _ask(self, value: object, path: list[int | str]) -> object:
+    def _ask(self, value: object, path: list[int | str], if_raised: object = REDACTED) -> object:
         if self.hook is None:
             return value
         with _SILENTLY:  # the application's own function
             return self.hook(format_path(path), value)
-        return REDACTED
+        return if_raised

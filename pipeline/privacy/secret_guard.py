@@ -70,7 +70,7 @@ class SecretGuard:
     def hide(self, error: InvalidParams, arguments: object) -> InvalidParams:
         """Return the refusal without the values that were sent for secrets."""
         quotes = self.schema.has_secret_names or any(each.rule in _QUOTING for each in error.problems)
-        mask = self.collect(arguments).make_mask() if quotes else _keep
+        mask = self.collect(arguments).make_mask() if quotes else str
         problems = tuple(self._hide_problem(problem, mask) for problem in error.problems)
         return InvalidParams(problems, error.repairs, sent=error.sent, schema=error.schema)
 
@@ -99,10 +99,6 @@ class SecretGuard:
         else:
             before, after = redaction.redact(before), redaction.redact(after)
         return Repair(mask(path), repair.rule, before, after)
-
-
-def _keep(text: str) -> str:
-    return text
 
 
 def _reveal(arguments: dict[str, Any]) -> object:
