@@ -20,13 +20,13 @@ from ..journal import replay as replay_forms
 from ..journal.page import write_page
 from ..journal.regression_test import write_test
 from ..journal.summary import Tally, by_calls
-from ..messages.text import replace_surrogates
+from ..messages.text import format_count, replace_surrogates
 from ..middlewares import standard
 from ..privacy import neutralise
 from ..report.json_form import Form
 from .loading import load_target
 from .stdio import redirect_to_stderr
-from .terminal_text import CommandError, format_count
+from .terminal_text import CommandError
 
 _MOST_ROWS = 20  # of one table
 _MOST_CHANGES = 5  # examples of one tool

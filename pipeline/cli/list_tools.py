@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import Unavailable
+from ..messages.text import format_count
 from ..privacy import dump_neutral_json, neutralise
 from ..tools.definition import Tool
 from .loading import check_schemas, load_registry
 from .stdio import redirect_to_stderr
-from .terminal_text import format_count
 
 _MAX_NESTED = 3  # references to follow within one type: types that refer to each other have factorially many paths
 _JOINED_BY = (("anyOf", " or "), ("oneOf", " or "), ("allOf", " and "))

@@ -25,11 +25,6 @@ def shorten_path(file: str) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
 
 
-def format_count(count: int, noun: str) -> str:
-    """``1 tool``, ``2 tools``, ``1,000 tools``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 class CommandError(Exception):
     """Ends a command with exit code 2. Its text is one line for the person who typed the command."""
 

@@ -12,11 +12,11 @@ from rich.text import Text
 
 from ...errors import SetupError
 from ...messages.style import CHARACTERS_PER_TOKEN
+from ...messages.text import format_count
 from ...privacy import dump_neutral_json, neutralise
 from ...tools import ToolRegistry, ToolView
 from ..loading import load_registry
 from ..stdio import redirect_to_stderr
-from ..terminal_text import format_count
 from .error_texts import ErrorTexts, check_error_texts, render_errors, sum_texts
 from .source_texts import Sources, check_sources, read_sources
 from .tool_findings import Finding, Severity, TokenCost, check_tools, estimate_costs
