@@ -6,11 +6,22 @@ import os
 import sysconfig
 import traceback
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _MAX_TEXT = 300  # characters of the exception's own text
 _LIBRARIES = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
 _OURS = [str(Path(__file__).parents[1])]
 _FOREIGN = ("<frozen", *(path + os.sep for path in _LIBRARIES + _OURS))  # how the names of foreign files begin
+
+
+def make_console() -> Console:
+    """A console that prints texts as they are: whoever wrote them, none of them is markup."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False)
 
 
 def fit_on_one_line(text: str, limit: int) -> str:
