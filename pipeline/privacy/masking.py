@@ -104,6 +104,8 @@ class TextCollector:
                 enough for a secret are added.
         """
         least = 1 if declared else _LIKE_A_SECRET
+        if self.is_full or (type(value) is str and len(value) < least):  # most values of a large call
+            return
         pending: list[Any] = [value]
         for _ in range(_MAX_VALUES):
             if not pending or self.is_full:

@@ -108,16 +108,16 @@ class Redaction:
         if schema is None:
             return {name: self._redact(each, [], [*path, name]) for name, each in islice(value.items(), _MAX_PARTS)}
         facts = schema.facts(forms)
-        free = () if facts.closed else schema.free_child(forms)
+        free = () if facts.names else schema.free_child(forms)
         shown: dict[Any, object] = {}
         for name, each in islice(value.items(), _MAX_PARTS):
-            child = schema.child(forms, name) if isinstance(name, str) else None
+            child = schema.child(forms, name) if isinstance(name, str) and name in facts.names else None
             if facts.secret_names:
                 self._withhold(name)
                 shown[f"{REDACTED} {len(shown) + 1}"] = self._withhold(each)
             elif child is not None:
                 shown[name] = self._redact(each, child, [*path, name])
-            elif facts.closed or name in schema.names:
+            elif facts.names or name in schema.names:
                 shown[name] = self._withhold(each, declared=False)
             else:
                 shown[name] = self._redact(each, free, [*path, name])

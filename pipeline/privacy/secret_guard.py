@@ -112,8 +112,8 @@ def _open(value: Any, *, every: bool = False) -> Any:
     """Open the models that hold a secret type, or every model."""
     if isinstance(value, (str, int, float, type(None))):
         return value
-    if type(value) is _DICT:
-        return {name: _open(each, every=every) for name, each in value.items()}
+    if type(value) is _DICT:  # texts are most of a large call
+        return {name: each if type(each) is str else _open(each, every=every) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
         items = [_open(each, every=every) for each in cast("list[Any]", value)]
         return items if isinstance(value, list) else tuple(items)
