@@ -64,10 +64,7 @@ class _Asyncio:
         self.make_signal = partial(asyncio.Future[None], loop=loop)
 
     def is_current(self) -> bool:
-        try:
-            return asyncio.get_running_loop() is self._loop
-        except RuntimeError:  # the caller runs in no loop of asyncio
-            return False
+        return _find_asyncio_loop() is self._loop
 
     def call_soon(self, function: Callable[..., object], *args: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed

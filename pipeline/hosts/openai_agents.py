@@ -19,6 +19,7 @@ from ..call import Call, ValidCall, is_failure
 from ..compose import Pipeline
 from ..errors import Crashed, ExecutionFailed, SetupError
 from ..messages import File, Image, render
+from ..parameters.schema import is_array, is_object
 from ..privacy import approved
 from ..tools import Effect, ToolView
 from .approving import Decision, HostApprovals
@@ -158,22 +159,22 @@ def find_function_schema(invoke: Any, depth: int = 4) -> FuncSchema | None:
 
 def require_no_defaults(schema: Any) -> Any:
     """Return a JSON Schema that requires no property with a default or null: a strict one requires every property."""
-    if isinstance(schema, list):
+    if is_array(schema):
         return [require_no_defaults(each) for each in schema]
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return schema
     made = {key: require_no_defaults(each) for key, each in schema.items()}
     required, properties = made.get("required"), made.get("properties")
-    if isinstance(required, list) and isinstance(properties, dict):
+    if is_array(required) and is_object(properties):
         made["required"] = [name for name in required if not _may_be_left_out(properties.get(name))]
     return made
 
 
 def _may_be_left_out(schema: Any) -> bool:
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return False
-    forms = [schema.get("type"), *(each.get("type") for each in schema.get("anyOf") or () if isinstance(each, dict))]
-    return "default" in schema or any(each == "null" or (isinstance(each, list) and "null" in each) for each in forms)
+    types = [schema.get("type"), *(each.get("type") for each in schema.get("anyOf") or () if is_object(each))]
+    return "default" in schema or any(each == "null" or (is_array(each) and "null" in each) for each in types)
 
 
 def judge_repaired(tool: Any, pipeline: Pipeline) -> dict[str, Any]:
