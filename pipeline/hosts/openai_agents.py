@@ -360,10 +360,9 @@ def _export(
             outcome = await signer.run(pipeline, call, context)
         else:
             is_approved = context.is_tool_approved(offered["name"], context.tool_call_id) is True
-            is_known = is_approved and await approvals.knows(call, context)
 
             def decide(_approval: Approval) -> Decision | None:
-                return Decision(approved=True, by="the user of the OpenAI Agents SDK") if is_known else None
+                return Decision(approved=True, by="the user of the OpenAI Agents SDK") if is_approved else None
 
             outcome = await approvals.run(call, context, decide)
         media = list_media(outcome)

@@ -246,14 +246,8 @@ class _Writer:
     def _rank(self, node: JsonObject, sent: Any, depth: int, path: str) -> tuple[int, ...]:
         """Compare a branch with what was sent: first the type, then the tags, then the names."""
         self.parts += 1
-        if depth < _MAX_STEPS and self.parts < _MAX_PARTS:
-            for keyword in _UNIONS:
-                if is_array(inner := node.get(keyword)) and inner:
-                    own = {key: value for key, value in node.items() if key != keyword}
-                    ways = [
-                        merge_schemas(own, self.maker.merge(each)) for each in inner[:_MAX_BRANCHES] if is_object(each)
-                    ]
-                    return max((self._rank(each, sent, depth + 1, path) for each in ways), default=(-1,))
+        if depth < _MAX_STEPS and self.parts < _MAX_PARTS and (ways := self._list_ways(node)) is not None:
+            return max((self._rank(each, sent, depth + 1, path) for each in ways), default=(-1,))
         declared: JsonObject = _object(node.get("properties"))
         kinds = _kinds(node)
         sent_kind = "" if sent is _ABSENT else json_type(sent)
@@ -280,11 +274,8 @@ class _Writer:
         self.compared += 1
         if depth > _MAX_STEPS or self.compared > _MAX_PARTS:
             return 0, 0
-        for keyword in _UNIONS:
-            if is_array(inner := node.get(keyword)) and inner:
-                own = {key: value for key, value in node.items() if key != keyword}
-                ways = [merge_schemas(own, self.maker.merge(each)) for each in inner[:_MAX_BRANCHES] if is_object(each)]
-                return max((self._compare(each, sent, depth + 1, path) for each in ways), default=(0, 0))
+        if (ways := self._list_ways(node)) is not None:
+            return max((self._compare(each, sent, depth + 1, path) for each in ways), default=(0, 0))
         kinds, kind = _kinds(node), "" if sent is _ABSENT else json_type(sent)
         if kind not in kinds and not (kind == "integer" and "number" in kinds):
             return -1, 0
@@ -303,6 +294,14 @@ class _Writer:
             self._compare(self.maker.merge(form), value, depth + 1, at) for form, value, at in parts if is_object(form)
         ]
         return sum(each for each, _ in inside) - wrong, sum(each for _, each in inside)
+
+    def _list_ways(self, node: JsonObject) -> list[JsonObject] | None:
+        """The branches of a union, each with what stands beside the union; None: it is none."""
+        for keyword in _UNIONS:
+            if is_array(inner := node.get(keyword)) and inner:
+                own = {key: value for key, value in node.items() if key != keyword}
+                return [merge_schemas(own, self.maker.merge(each)) for each in inner[:_MAX_BRANCHES] if is_object(each)]
+        return None
 
     def _list_allowed(self, form: Any) -> list[Any]:
         node = self.maker.merge(form) if is_object(form) else {}
