@@ -7,17 +7,21 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
+import attrs
+
 from ..adapters.common import says_error
 from ..approvals import Approval
 from ..call import Call, Outcome, ValidCall, is_failure
 from ..compose import Pipeline
-from ..errors import ExecutionFailed
+from ..errors import ExecutionFailed, InvalidParams
+from ..foreign_values import FaultBarrier
 from ..messages import File, Image, Wording, render
 from ..options import check_type
+from ..privacy import get_logger
 from ..tools import Effect, ToolView
 from .approving import Decision, HostApprovals
 from .framework import foresee, list_media, list_offered, requires
-from .framework_reading import ModelReader
+from .framework_reading import ModelReader, Reader, load
 from .framework_spans import below_openinference
 from .host import Host, HostTool
 from .signed_calls import Find, Signer
@@ -27,16 +31,17 @@ with requires("langchain"):
     from langchain.agents.middleware.types import ExtendedModelResponse, ModelResponse
     from langchain_core.messages import AIMessage, ToolMessage
     from langchain_core.runnables.config import ensure_config
-    from langchain_core.tools import BaseTool, ToolException
+    from langchain_core.tools import BaseTool, Tool, ToolException
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from langgraph.errors import GraphBubbleUp
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.types import interrupt
-    from pydantic import BaseModel
+    from pydantic import BaseModel, ValidationError
 
 
 __all__ = ["ToolcallMiddleware", "export_tools"]
 
+_logger = get_logger()
 _UNREAD = "invalid_json"  # the only key of the arguments of a call whose text LangChain could not read
 _FOREIGN = (("Error: ", "\n Please fix your mistakes."), ("Error invoking tool ", " and try again."))
 _AUTHORED = "Error: ToolException("  # the first of these texts, around the words of a tool's author
@@ -81,7 +86,10 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
         told: list[ToolMessage] = []
 
         def body(valid: ValidCall) -> object:
-            return self._check(handler(_write(request, valid, tools)), told)
+            try:
+                return self._check(handler(_write(request, valid, tools)), told)
+            except ToolException as exc:
+                return self.host.refuse_authored(exc)
 
         with below_openinference():
             outcome = self.host.run_sync(pipeline, call, body, request)
@@ -95,7 +103,10 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
         told: list[ToolMessage] = []
 
         async def body(valid: ValidCall) -> object:
-            return self._check(await handler(_write(request, valid, tools)), told)
+            try:
+                return self._check(await handler(_write(request, valid, tools)), told)
+            except ToolException as exc:
+                return self.host.refuse_authored(exc)
 
         with below_openinference():
             outcome = await self.host.run(pipeline, call, body, request)
@@ -169,7 +180,23 @@ def _answer(request: ToolCallRequest, call: Call, outcome: Outcome, told: list[T
     if told and isinstance(error, ExecutionFailed):
         is_own = str(error.message) == told[-1].text
         return told[-1] if is_own else told[-1].model_copy(update={"content": render(outcome, call=call)})
-    return ToolMessage(render(outcome, call=call), name=sent["name"], tool_call_id=sent["id"] or "", status="error")
+    words = _find_words(request.tool, call) if isinstance(error, InvalidParams) else None
+    text = render(outcome, call=call) if words is None else words
+    return ToolMessage(text, name=sent["name"], tool_call_id=sent["id"] or "", status="error")
+
+
+def _find_words(tool: BaseTool | None, call: Call) -> str | None:
+    """Return the words of the author of a tool for arguments that its model refuses; None: the author has none."""
+    words: Any = None if tool is None else tool.handle_validation_error
+    read = None if tool is None else _find_reader(tool)
+    if read is None or not (isinstance(words, str) or callable(words)):
+        return None
+    with FaultBarrier(_logger, "handle_validation_error failed"):
+        try:
+            read(call.arguments)
+        except ValidationError as exc:
+            return words if isinstance(words, str) else str(words(exc))
+    return None
 
 
 def put_calls_right(reply: Any, pipeline: Pipeline) -> Any:
@@ -199,9 +226,20 @@ def describe(tool: BaseTool) -> HostTool:
     return HostTool(function.get("description", ""), function.get("parameters"), effect, _find_reader(tool))
 
 
-def _find_reader(tool: BaseTool) -> ModelReader | None:
+@attrs.frozen
+class _SingleReader:
+    """Reads arguments as a `Tool` without a schema does: it takes one input, under any name."""
+
+    def __call__(self, arguments: Any) -> object:
+        (value,) = (load(arguments) or {}).values()
+        return value
+
+
+def _find_reader(tool: BaseTool) -> Reader | None:
     """LangChain reads by a model of pydantic; a JSON Schema of the author's it does not ask."""
     schema: Any = tool.args_schema
+    if isinstance(tool, Tool) and schema is None:
+        return _SingleReader()
     if not isinstance(schema, type) or not issubclass(schema, BaseModel):
         return None
     shown: Any = tool.tool_call_schema  # without what the graph injects, but also without second names
