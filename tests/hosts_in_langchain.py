@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelCallLimitMiddleware, ToolCallLimitMiddleware
 from langchain.tools import ToolRuntime
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
@@ -17,6 +18,7 @@ from langchain_core.tools import InjectedToolCallId, ToolException, tool
 from langchain_core.tools import Tool as SingleInputTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphRecursionError
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, interrupt
@@ -433,6 +435,27 @@ def test_a_tool_exception_that_nothing_handles_is_told(run_async: bool) -> None:
     agent = create_agent(saying([("pay", {"amount": 1})]), [pay], middleware=[ToolcallMiddleware()])
     answer = asyncio.run(agent.ainvoke(GO)) if run_async else agent.invoke(GO)
     assert [m.content for m in answer["messages"] if m.type == "tool"] == ["Error: Order 7 is in /srv/orders."]
+
+
+@pytest.mark.parametrize("ours", [False, True])
+@pytest.mark.parametrize(
+    ("limits", "steps", "runs"),
+    [([ToolCallLimitMiddleware(run_limit=2)], 100, 2), ([ModelCallLimitMiddleware(run_limit=3)], 100, 3), ([], 6, 3)],
+)
+async def test_the_limits_of_a_run_hold(limits: list[Any], steps: int, runs: int, ours: bool) -> None:
+    """Limits of tool calls, of model calls and of steps count what they count without the pipeline."""
+    ran: list[int] = []
+
+    @tool
+    def look(n: int) -> None:
+        """Look."""
+        ran.append(n)
+
+    middleware = [*limits, *([ToolcallMiddleware()] if ours else [])]
+    agent = create_agent(saying(*[[("look", {"n": 1})]] * 9), [look], middleware=middleware)
+    with suppress(GraphRecursionError):
+        await agent.ainvoke(GO, {"recursion_limit": steps})
+    assert len(ran) == runs
 
 
 async def test_a_tool_of_one_input_takes_it_under_any_name() -> None:
