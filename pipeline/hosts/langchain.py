@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -112,7 +112,7 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
             outcome = await self.host.run(pipeline, call, body, request)
         return _answer(request, call, outcome, told)
 
-    def _read(self, request: ToolCallRequest) -> tuple[Pipeline, Call, dict[str, BaseTool]]:
+    def _read(self, request: Any) -> tuple[Pipeline, Call, dict[str, BaseTool]]:
         offered, tools = self._offer([*request.runtime.tools, *([request.tool] if request.tool else ())])
         sent = request.tool_call
         unread = _read_unread(sent["args"], tools.get(sent["name"]))
@@ -145,24 +145,25 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
 
 def _read_unread(args: Mapping[str, Any], tool: BaseTool | None) -> str | None:
     """Return the text that LangChain could not read as arguments; None: it could."""
-    if args.keys() != {_UNREAD} or not isinstance(text := args[_UNREAD], str):
+    if set(args) != {_UNREAD} or not isinstance(text := args[_UNREAD], str):
         return None
     return None if tool is not None and _UNREAD in tool.args else text
 
 
-def _find_caller(request: ToolCallRequest) -> tuple[str, str]:
+def _find_caller(request: Any) -> tuple[str, str]:
     """The principal and the conversation that a run of a graph knows.
 
     A run without a thread is a conversation of its own: LangGraph gives its first message an id.
     """
     user, thread = _read_config(request.runtime.config)
-    messages: Any = request.state.get("messages") if isinstance(request.state, Mapping) else None
+    held: object = request.state
+    messages = cast("Mapping[str, Any]", held).get("messages") if isinstance(held, Mapping) else None
     return user, thread or str((getattr(messages[0], "id", None) if messages else None) or "")
 
 
 def _read_config(config: Any) -> tuple[str, str]:
     """The user and the thread, else the run, of the configuration of a run; "" for what it does not know."""
-    known = config.get("configurable") or {}
+    known: Mapping[str, Any] = config.get("configurable") or {}
     user = known.get("user_id") or known.get("langgraph_auth_user_id") or ""
     return str(user), str(known.get("thread_id") or config.get("run_id") or "")
 
@@ -206,11 +207,12 @@ def put_calls_right(reply: Any, pipeline: Pipeline) -> Any:
         reply: The answer of the model, in one of the forms that LangChain takes.
         pipeline: For the tools that the model was offered. A call that it refuses stays as the model wrote it.
     """
+    held = reply  # these classes have a type parameter that no value here knows
     match reply:
         case ExtendedModelResponse():
-            return replace(reply, model_response=put_calls_right(reply.model_response, pipeline))
+            return replace(held, model_response=put_calls_right(held.model_response, pipeline))
         case ModelResponse(structured_response=None):
-            return replace(reply, result=[put_calls_right(each, pipeline) for each in reply.result])
+            return replace(held, result=[put_calls_right(each, pipeline) for each in held.result])
         case AIMessage() if reply.tool_calls or reply.invalid_tool_calls:
             unread = [_make_call(each) for each in reply.invalid_tool_calls]
             calls = [_put_right(each, pipeline) for each in (*reply.tool_calls, *unread)]
@@ -357,10 +359,10 @@ def export_tools(
 def _interrupt(approval: Approval) -> Decision | None:
     """Interrupt the graph, or read the answer that it goes on with; None: it is no decision on this call."""
     asked = {"approval": approval.id, "tool": approval.tool, "arguments": dict(approval.arguments)}
-    given: Any = interrupt({**asked, "reason": approval.reason, "expires_at": approval.expires_at})
+    given: object = interrupt({**asked, "reason": approval.reason, "expires_at": approval.expires_at})
     if not isinstance(given, Mapping):
         return None
-    answer: Any = given
+    answer = cast("Mapping[str, Any]", given)
     if answer.get("decision") not in ("approve", "reject") or answer.get("approval", approval.id) != approval.id:
         return None
     by = str(answer.get("by") or "the user of LangGraph")
