@@ -234,6 +234,34 @@ async def test_a_callback_of_the_agent_is_asked() -> None:
     assert ran == [2]
 
 
+@pytest.mark.parametrize("ours", [False, True])
+async def test_callbacks_after_a_tool_see_what_ran_and_what_it_gave(ours: bool) -> None:
+    """The arguments as a callback before it left them, and any value that is not None as it is; an image stays one."""
+    seen: list[Any] = []
+    image = types.Part.from_bytes(data=b"1", mime_type="image/png")
+    values: list[Any] = [7, "", [], 0, False, [{"a": 1}, {"image": image}]]
+
+    def give(n: int) -> Any:
+        """Give."""
+        return values[n]
+
+    def change(tool: Any, args: dict[str, Any], tool_context: Any) -> None:
+        args["n"] -= 10
+
+    def see(tool: Any, args: dict[str, Any], tool_context: Any, tool_response: Any) -> None:
+        seen.append((args["n"], tool_response))
+
+    model = saying([("give", {"n": 10 + number}) for number in range(len(values))])
+    around: Any = {"before_tool_callback": change, "after_tool_callback": see}
+    session = Session(
+        LlmAgent(name="agent", model=model, tools=[give], **around), *([ToolcallPlugin()] if ours else [])
+    )
+    await session.send()
+    assert seen == list(enumerate(values))
+    assert session.answers[0] == {"result": 7}
+    assert session.answers[5] == {"result": [{"a": 1}]}
+
+
 async def test_a_hand_over_and_state_stay_adks() -> None:
     """`transfer_to_agent` reaches the other agent, and a tool's context is its own."""
 

@@ -23,6 +23,7 @@ from agent_framework import (
     Message,
     MiddlewareTermination,
     ResponseStream,
+    UserInputRequiredException,
     tool,
 )
 from agent_framework.observability import enable_instrumentation
@@ -172,6 +173,31 @@ async def test_what_ends_the_run_passes() -> None:
     model = Saying([("stop", "{}")], [("stop", "{}")])
     await make(model, stop, effects={"stop": "read"}).run("go")
     assert len(model.turns) == 1
+
+
+@pytest.mark.parametrize("ours", [False, True])
+async def test_what_a_tool_asks_the_user_reaches_the_user(ours: bool) -> None:
+    """A request for input that a tool raises is no failure, and keeps its contents."""
+
+    @tool
+    def ask() -> str:
+        """Ask."""
+        raise UserInputRequiredException([Content.from_text("Who are you?"), Content.from_data(b"1", "image/png")])
+
+    model = Saying([("ask", "{}")])
+    answer = await (make(model, ask) if ours else Agent(model, tools=[ask])).run("go")
+    asked = [each for message in answer.messages for each in message.contents if each.type != "function_call"]
+    assert [each.type for each in asked[:2]] == ["text", "data"]
+    assert asked[0].text == "Who are you?"
+
+
+@pytest.mark.parametrize("sent", ["[1]", "5", '"n"', "n is 1"])
+async def test_arguments_that_are_no_object_are_called_that(sent: str) -> None:
+    """The name that the framework gives to them is no parameter that the model sent."""
+    model = Saying([("add", sent)])
+    await make(model, tool(add)).run("go")
+    assert "not a JSON object" in model.told["0.0"]
+    assert "raw" not in model.told["0.0"]
 
 
 async def test_the_context_and_streams_stay_the_frameworks() -> None:

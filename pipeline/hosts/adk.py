@@ -83,14 +83,14 @@ class ToolcallPlugin(BasePlugin):
                 return None
 
         async def body(call: ValidCall) -> object:
-            meant, args = offered[call.tool.name][0], dict(call.params)
-            if await is_left_to_adk(meant, args, tool_context):
+            meant = offered[call.tool.name][0]
+            tool_args.clear()  # callbacks that come after the tool are shown the same object
+            tool_args.update(call.params)
+            if await is_left_to_adk(meant, tool_args, tool_context):
                 if meant is not tool:
                     return self.host.refuse_foreign(f"Call it by its name, {meant.name}: a person has to confirm it.")
-                tool_args.clear()
-                tool_args.update(args)  # repaired ones
                 return _LEFT
-            return self._read(await run_tool(meant, args, tool_context), told)
+            return self._read(await run_tool(meant, tool_args, tool_context), told)
 
         told: list[dict[str, Any]] = []
         pipeline = self._find_pipeline(offered)
@@ -124,7 +124,8 @@ def _make_call(name: str, args: Mapping[str, Any], context: Any) -> Call:
 
 
 def _give(answer: Any) -> Any:
-    return None if answer is _LEFT else answer if isinstance(answer, dict) else {"result": answer}
+    """Return the answer as the tool gave it, for the callbacks after it; ADK would run a tool that gave None again."""
+    return None if answer is _LEFT else {"result": None} if answer is None else answer
 
 
 def _describe(tool: Any, declared: Any) -> HostTool:

@@ -37,6 +37,9 @@ with requires("agent-framework-core"):
     from agent_framework.observability import OBSERVABILITY_SETTINGS
 
 
+_PASSES = (MiddlewareTermination, MiddlewareFailure, UserInputRequiredException)
+
+
 class ToolcallMiddleware(FunctionMiddleware):
     """Puts the pipeline around every function tool of an agent.
 
@@ -51,8 +54,7 @@ class ToolcallMiddleware(FunctionMiddleware):
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
-        passes = (MiddlewareTermination, MiddlewareFailure, UserInputRequiredException)
-        self.host = Host(effects, passes=passes, **options)
+        self.host = Host(effects, passes=_PASSES, **options)
 
     async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Run one call."""
@@ -64,6 +66,8 @@ class ToolcallMiddleware(FunctionMiddleware):
                 context.arguments = dict(call.params)
             try:
                 await call_next()
+            except _PASSES:
+                raise
             except Exception as exc:  # noqa: BLE001  # the framework's own, by name: the classes are private
                 return self._read_error(call, exc)
             return context.result
@@ -108,14 +112,14 @@ def _make_failed(call: Call, kind: str, text: str) -> Content:
 def _read(context: FunctionInvocationContext) -> Any:
     """The arguments as the model sent them, or as the framework has read them if it accepts them.
 
-    The framework wraps text that is not a JSON object.
+    The framework wraps what is not a JSON object.
     """
     given: Any = context.arguments
     sent = dict(given) if isinstance(given, Mapping) else given.model_dump(exclude_unset=True)
     if _is_accepted(context, sent):
         return Accepted(sent)
-    is_text = sent.keys() == {"raw"} and isinstance(sent["raw"], str)
-    return sent["raw"] if is_text and "raw" not in context.function.parameters().get("properties", ()) else sent
+    is_wrapped = sent.keys() == {"raw"} and "raw" not in context.function.parameters().get("properties", ())
+    return sent["raw"] if is_wrapped else sent
 
 
 def _is_accepted(context: FunctionInvocationContext, sent: dict[str, Any]) -> bool:
