@@ -31,6 +31,7 @@ from ..stores import Memory, Store, StoreError
 
 Needs: TypeAlias = Callable[[ValidCall], "bool | str | Awaitable[bool | str]"]
 _CALLS = 100  # that join one request, and find it by their ids
+_TOOLS = 10_000  # whose reason is remembered
 _TRIES = 1000  # of a record that others keep changing
 _FIRST_POLL, _LAST_POLL = 0.05, 1.0  # seconds
 _logger = get_logger()
@@ -98,6 +99,8 @@ class Approve:
     )
     _requests: Requests = attrs.field(init=False, repr=False)
     _needs: Needs | None = attrs.field(init=False, repr=False)
+    # By name and effect of a tool: why each of its calls needs a decision; "": not each does.
+    _by_tool: dict[tuple[str, str], str] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
@@ -137,7 +140,11 @@ class Approve:
 
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
         """The inside's outcome; or AwaitingApproval, or Denied for a call that was rejected."""
-        reason: Any = self._find_reason(call)
+        reason: Any = self._by_tool.get((call.tool.name, call.tool.effect))
+        if reason is None:
+            reason = self._find_reason(call)
+        elif not reason and self._needs is not None:
+            reason = self._needs(call)
         return self._run(call, call_next, reason) if reason else call_next(call)
 
     async def _run(self, call: ValidCall, call_next: Handler[ValidCall], reason: Any) -> Outcome:
@@ -214,12 +221,14 @@ class Approve:
 
     def _find_reason(self, call: ValidCall) -> object:
         """The reason why a person has to decide; False: no decision is needed."""
-        tool = call.tool
+        tool, reason = call.tool, ""
         if tool.effect in self.effects:
-            return f"the effect of the tool is {tool.effect}"
-        if self.tools and any(fnmatchcase(tool.name, pattern) for pattern in self.tools):
-            return "the tool needs approval"
-        return False if self._needs is None else self._needs(call)
+            reason = f"the effect of the tool is {tool.effect}"
+        elif any(fnmatchcase(tool.name, pattern) for pattern in self.tools):
+            reason = "the tool needs approval"
+        if len(self._by_tool) < _TOOLS:
+            self._by_tool[tool.name, tool.effect] = reason
+        return reason or (self._needs is not None and self._needs(call))
 
     async def _find_resumed(self, id_: str, name: str) -> Row | None:
         """The row that a call is resumed by; None: it is for another call, version or policy."""
