@@ -39,6 +39,10 @@ class EventLoop(Protocol):
         """Set a signal, in the thread of the loop; nothing happens if its task was cancelled."""
         ...
 
+    async def wait(self, signal: Any, seconds: float) -> None:
+        """Wait for a signal in a task of the loop, at most so long."""
+        ...
+
 
 def get_event_loop() -> EventLoop:
     """Return the event loop that the caller runs in."""
@@ -70,6 +74,14 @@ class _Asyncio:
         if not signal.done():  # else the task that waited for it was cancelled
             signal.set_result(None)
 
+    async def wait(self, signal: asyncio.Future[None], seconds: float) -> None:
+        # A timer of the loop, for a cancel scope takes five times as long: in a write to a file a tenth of everything.
+        timer = self._loop.call_later(seconds, self.set, signal)
+        try:
+            await signal
+        finally:
+            timer.cancel()
+
 
 class _Trio:
     def __init__(self) -> None:
@@ -92,6 +104,10 @@ class _Trio:
 
     def set(self, signal: _EventSignal) -> None:
         signal.event.set()
+
+    async def wait(self, signal: _EventSignal, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            await signal
 
 
 class _EventSignal(Signal):
