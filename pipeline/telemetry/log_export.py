@@ -14,7 +14,7 @@ from itertools import count
 from time import time_ns
 from typing import Any, cast
 
-from opentelemetry._logs import LogRecord, SeverityNumber, get_logger_provider
+from opentelemetry._logs import LogRecord, SeverityNumber, get_logger_provider, set_logger_provider
 from opentelemetry.context import get_current
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExporter
@@ -131,6 +131,11 @@ def refuse_second_logger_provider() -> None:
             f"a logger provider is already set ({current.__module__}.{current.__qualname__}), and OpenTelemetry does "
             'not let it be replaced: to keep it, call configure(logs="none")'
         )
+
+
+def set_global_logger_provider(provider: LoggerProvider) -> None:
+    """Make it the global provider. No other module imports what is not stable yet, as `test_layers` checks."""
+    set_logger_provider(provider)
 
 
 def _show(record: logging.LogRecord) -> None:

@@ -130,8 +130,6 @@ def configure(
     if is_disabled():
         return Telemetry(NoOpTracerProvider(), NoOpMeterProvider())
     try:
-        from opentelemetry._logs import set_logger_provider
-
         from . import log_export, sdk
     except ModuleNotFoundError as exc:
         raise explain_missing_sdk("configure()", exc) from exc
@@ -166,7 +164,7 @@ def configure(
     if globally:
         sdk.set_global_providers(tracer, meter)
         if log is not None:
-            set_logger_provider(log.provider)
+            log_export.set_global_logger_provider(log.provider)
     return telemetry
 
 
