@@ -423,6 +423,37 @@ async def test_a_lost_key_stays_until_an_answer(second: str, third: str) -> None
     assert await later.ledger.undecided() == []
 
 
+class Slow(Memory):
+    """A store whose next write takes for ever, once it is written or before."""
+
+    slow: bool | None = None  # whether it is written
+
+    async def write(self, *changes: Change) -> int | None:
+        slow, self.slow = self.slow, None
+        version = None if slow is False else await super().write(*changes)
+        if slow is not None:
+            await anyio.sleep_forever()
+        return version
+
+
+@pytest.mark.parametrize("tool", ["charge", "pay"])
+@pytest.mark.parametrize("written", [True, False])
+async def test_a_call_that_is_cancelled_while_it_is_claimed(tool: str, *, written: bool) -> None:
+    """No body began, so nothing stays undecided: the same call and equal ones run, here and in another process."""
+    store = Slow()
+    shop, later = Shop(store), Shop(store)
+    async with shop.pipeline, later.pipeline:
+        store.slow = written
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(shop.ask, tool, "a")
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        assert await shop.ledger.undecided() == []
+        assert await later.ask(tool, "a") == {"n": 1}
+        assert await shop.ask(tool, "b") == {"n": 1}
+    assert shop.done == later.done
+
+
 class Away(Memory):
     """A store that goes away."""
 

@@ -8,6 +8,7 @@ import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import anyio
@@ -18,7 +19,7 @@ from support import PATIENT
 from toolcall_pipeline import Call, Outcome, SetupError, ToolRegistry
 from toolcall_pipeline.compose import Handler
 from toolcall_pipeline.middlewares import standard
-from toolcall_pipeline.stores import ANY, Change, SQLite, Store, StoreError
+from toolcall_pipeline.stores import ANY, Change, Memory, SQLite, Store, StoreError
 from toolcall_pipeline.testing import FakeClock, assert_success, check_store
 
 
@@ -222,6 +223,49 @@ def _count_commits(store: Any, go_on: threading.Event | None = None) -> list[int
 
     store._transact = count
     return commits
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # trio starts tasks in any order
+async def test_a_batch_is_made_as_if_one_by_one(path: Path) -> None:
+    """Writes that go to the file together come to what they come to in memory, where each is made by itself."""
+    dice, go_on = Random(7), threading.Event()
+    stores: tuple[Any, Any] = Memory(), SQLite(path)
+    commits = _count_commits(stores[1], go_on)
+
+    async def write_all(store: Any, wanted: list[dict[str, tuple[str, float]]]) -> list[bool]:
+        """Make writes at once; whether each was made."""
+        kept, made = {key: await store.get(key) for key in "abcdef"}, [False] * len(wanted)
+
+        async def write(number: int) -> None:
+            changes = list[Change]()
+            for key, (name, luck) in wanted[number].items():
+                now = kept[key] and kept[key].version
+                expect: Any = {"any": ANY, "none": None, "old": 7, "now": now}[name]
+                value, ttl = None if luck < 0.3 else b"%d" % number, 60 if luck > 0.8 else None
+                changes.append(Change(key, value, expect, ttl))
+            made[number] = await store.write(*changes) is not None
+
+        go_on.clear()
+        async with anyio.create_task_group() as tasks:
+            for number in range(len(wanted)):
+                tasks.start_soon(write, number)
+            await anyio.wait_all_tasks_blocked()
+            go_on.set()
+        return made
+
+    async with stores[1]:
+        for _ in range(30):
+            wanted = [
+                {key: (dice.choice(("any", "none", "old", "now", "now")), dice.random()) for key in keys}
+                for keys in (dice.sample("abcdef", dice.randint(1, 3)) for _ in range(20))
+            ]
+            one, other = [await write_all(store, wanted) for store in stores]
+            assert one == other
+            for key in "abcdef":
+                one, other = [await store.get(key) for store in stores]
+                assert (one and one.value) == (other and other.value)
+    assert sum(commits) == 600
+    assert len(commits) <= 60
 
 
 async def test_event_loops_of_several_threads_share_it(path: Path) -> None:
