@@ -29,6 +29,7 @@ from toolcall_pipeline import (
     Unavailable,
     ValidCall,
     gather,
+    timing,
 )
 from toolcall_pipeline.ledger import Owner, lives, read_outcome, write_outcome
 from toolcall_pipeline.middlewares import Cache, Concurrency, Ledger, LoopGuard, RateLimit, Retry, standard
@@ -380,6 +381,26 @@ class Cut(Memory):
             self.cuts = False
             raise StoreError("cut", maybe_written=True)
         return version
+
+
+async def test_a_clock_that_is_set_back_lifts_nothing() -> None:
+    """A change before the exception lifts nothing, whatever the clock said then; a later one does."""
+    ahead, store = timing.wall_time() + 3600, Memory()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timing, "wall_time", lambda: ahead)
+        async with Shop(store).pipeline as pipeline:
+            await pipeline.call("create", conversation="thread")
+    shop = Shop(store)
+    shop.answer = FileNotFoundError()
+    async with shop.pipeline:
+        assert await shop.ask("charge", "a") == "not_found"
+    later = Shop(store)
+    async with later.pipeline:
+        assert await later.ask("charge", "b") == "outcome_unknown"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(timing, "wall_time", lambda: ahead + 1)
+            await later.ask("create")
+        assert await later.ask("charge", "c") == {"n": 1}
 
 
 @pytest.mark.parametrize("third", ["a", "b"])
