@@ -642,6 +642,18 @@ async def test_a_secret_keys_the_digests() -> None:
     assert kept[0].isdisjoint(kept[1])
 
 
+@pytest.mark.parametrize("name", ["principal", "conversation"])
+async def test_who_asks_must_be_a_text(name: str) -> None:
+    """A caller that is no text cannot be kept: the program has a mistake, and no body runs."""
+    shop = Shop()
+    caller: Any = {name: None}
+    outcome = await shop.pipeline(Call("charge", {"amount": 7}, "a", **caller))
+    cause = outcome.failure().cause
+    assert isinstance(cause, SetupError)
+    assert f"`{name}` must be a text, not None" in str(cause)
+    assert shop.done == []
+
+
 def test_retry_is_inside() -> None:
     """The reason stands in the description."""
     assert "delivery" in Shop().pipeline.describe()

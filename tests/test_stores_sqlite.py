@@ -155,6 +155,41 @@ async def test_a_locked_file_is_an_error_within_the_time_limit(path: Path) -> No
             assert await store.write(Change("a", b"3"))
 
 
+@pytest.mark.parametrize("replaced", [True, False])
+async def test_a_file_that_is_removed_while_it_is_open(path: Path, tmp_path: Path, *, replaced: bool) -> None:
+    """Nothing is confirmed that the next process would not find; who opens it again has the file that is there."""
+    async with SQLite(path) as store:
+        await store.write(Change("a", b"1"))
+        await anyio.Path(path).rename(tmp_path / "elsewhere.db")
+        if replaced:
+            async with SQLite(path) as other:
+                await other.write(Change("b", b"1"))
+        for _ in range(2):
+            with pytest.raises(StoreError, match="removed or replaced") as caught:
+                await store.write(Change("a", b"2"))
+            assert not caught.value.maybe_written
+            with pytest.raises(StoreError):
+                await store.get("a")
+    async with store:
+        assert await store.get("a") is None
+        assert (await store.get("b") is not None) is replaced
+        assert await store.write(Change("a", b"1"))
+
+
+async def test_a_program_that_changes_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store is where its path led when it was made."""
+    monkeypatch.chdir(tmp_path)
+    store = SQLite("a.db")
+    (tmp_path / "inside").mkdir()
+    async with store:
+        await store.write(Change("a", b"1"))
+        monkeypatch.chdir("inside")
+        await store.write(Change("a", b"2"))
+    async with store:
+        assert (entry := await store.get("a")) is not None
+        assert entry.value == b"2"
+
+
 async def test_it_must_be_open() -> None:
     """A store that was not opened, or is closed again, says so to the programmer."""
     store = SQLite("unused.db")

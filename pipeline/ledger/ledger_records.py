@@ -21,6 +21,7 @@ import attrs
 
 from .. import timing
 from ..call import ValidCall, make_uuid
+from ..errors import SetupError
 from ..identity import delivery_of, intent_of, join_digest, written_digest
 from ..stores import Change, Entry, Store
 from .owners import Owner
@@ -40,6 +41,9 @@ _TAG = 12  # digits of the part that one conversation's keys share: a cluster of
 
 @lru_cache
 def _make_tag(principal: str, conversation: str, secret: bytes) -> str:
+    for name, given in (("principal", principal), ("conversation", conversation)):
+        if not isinstance(cast("object", given), str):
+            raise SetupError(f"Call: `{name}` must be a text, not {given!r}: a store keeps calls by it")
     return "{" + join_digest(principal, conversation, secret=secret)[:_TAG] + "}"
 
 

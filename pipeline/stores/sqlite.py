@@ -6,7 +6,9 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from time import monotonic, sleep
+from typing import Self
 
 from .. import timing
 from ..errors import SetupError
@@ -76,11 +78,37 @@ class SQLite(BatchedStore[sqlite3.Connection]):
         if self._path in ("", ":memory:"):
             refuse("SQLite", "path", "the path of a file; for a store in memory use Memory()", path)
         super().__init__(f"SQLite({self._path!r})", timeout)
+        self._path = str(Path(self._path).absolute())  # a program may change its directory later
         self._synchronous = "full" if survives_power_cut else "normal"
+        self._file: tuple[int, int] | None = None  # device and inode, from the first opening to the last closing
         self._writes = 0  # since keys were looked at whose time is over
         self._swept = b""  # up to this key
 
+    async def __aenter__(self) -> Self:
+        """See `Store.__aenter__`."""
+        if not self._users:
+            self._file = None
+        return await super().__aenter__()
+
+    def _is_lost(self, connection: sqlite3.Connection) -> bool:
+        """Raise FileNotFoundError if another file is there now, or none: it lacks what was confirmed."""
+        del connection
+        self._check_file()
+        return False
+
+    def _check_file(self) -> None:
+        try:
+            found = os.stat(self._path)  # noqa: PTH116  # a third faster
+        except FileNotFoundError:
+            found = None
+        now = None if found is None else (found.st_dev, found.st_ino)
+        if self._file is not None and now != self._file:
+            raise FileNotFoundError("the file was removed or replaced while it was open")
+        self._file = now
+
     def _connect(self) -> sqlite3.Connection:
+        if self._file is not None:
+            self._check_file()
         try:
             with suppress(FileExistsError):  # files beside it get the same rights
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _MODE))
@@ -92,6 +120,7 @@ class SQLite(BatchedStore[sqlite3.Connection]):
             with ExitStack() as undo:
                 undo.callback(db.close)
                 self._prepare(db)
+                self._check_file()
                 undo.pop_all()
         except sqlite3.Error as exc:
             if code_of(exc) in _NO_STORE:
