@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from toolcall_pipeline import (
     Call,
+    Crashed,
     Failure,
     OutcomeUnknown,
     Pipeline,
@@ -648,9 +649,10 @@ async def test_who_asks_must_be_a_text(name: str) -> None:
     shop = Shop()
     caller: Any = {name: None}
     outcome = await shop.pipeline(Call("charge", {"amount": 7}, "a", **caller))
-    cause = outcome.failure().cause
-    assert isinstance(cause, SetupError)
-    assert f"`{name}` must be a text, not None" in str(cause)
+    error = outcome.failure()
+    assert isinstance(error, Crashed)
+    assert isinstance(error.cause, SetupError)
+    assert f"`{name}` must be a text, not None" in str(error.cause)
     assert shop.done == []
 
 
