@@ -57,6 +57,14 @@ define timed
 @start=$$(date +%s); ( $(2) ); code=$$?; echo "$(1): $$(($$(date +%s) - start)) s"; exit $$code
 endef
 
+# $(call pyright_in,environment,files): pyright with the packages of another environment. It takes no files beside a
+# configuration, and without one it would leave these files out.
+define pyright_in
+mkdir -p build/$(1) && printf '{"extends": "../../../pyproject.toml", "ignore": [], "venvPath": "../../..", "venv": "%s", \
+	"extraPaths": ["../../..", "../../../tests", "../../../tests/support"], "include": ["../../../%s"]}' \
+	$(1) "$$(echo $(2) | sed 's#  *#", "../../../#g')" > build/$(1)/pyrightconfig.json && $(BIN)/pyright -p build/$(1)
+endef
+
 .PHONY: help demo test test-all lint types unit wheel explore bench bench-growth bench-known bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-more-hosts test-wires test-stores test-collector test-operations phoenix test-phoenix site release clean
 
 # Else make takes them for intermediate files, and removes them at its end.
@@ -149,9 +157,12 @@ test-ray: .venv-ray/done  ## the Ray executor on a cluster on this machine, and 
 test-clients: .venv-clients/done  ## database clients, gRPC and botocore against real servers (Debian's postgresql and redis-server)
 	$(CLIENTS)/pytest tests/database_clients.py $(ARGS)
 
-test-hosts: $(HOSTS:%=.venv-hosts/%/done)  ## each agent framework: its control flow, and the same mistakes without and with the pipeline
+test-hosts: .venv/dev $(HOSTS:%=.venv-hosts/%/done)  ## each agent framework: types, its control flow, and the same mistakes without and with the pipeline
 	for host in $(HOSTS); do \
-		.venv-hosts/$$host/bin/mypy toolcall_pipeline/hosts/$$host.py $$(ls benchmarks/hosts/in_$$host.py 2>&-) || exit 1; \
+		files=$$(ls toolcall_pipeline/hosts/$$host.py benchmarks/hosts/in_$$host.py 2>&-); \
+		[ $$host = openai_agents ] && files="$$files toolcall_pipeline/hosts/openai_names.py"; \
+		.venv-hosts/$$host/bin/mypy $$files || exit 1; \
+		$(call pyright_in,.venv-hosts/$$host,$$files) || exit 1; \
 		.venv-hosts/$$host/bin/pytest -q -s -W ignore -o faulthandler_timeout=3600 tests/hosts_in_$$host.py || exit 1; \
 		[ $$host = anthropic_runner ] || .venv-hosts/$$host/bin/python -W ignore -m benchmarks.hosts $$host || exit 1; \
 	done

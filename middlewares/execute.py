@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, cast, get_args
+from typing import Any, ClassVar, cast
 
 import attrs
 from returns.result import Failure, Success
 
 from ..call import Outcome, ValidCall
 from ..compose import Placement
-from ..errors import Crashed, ExecutionFailed, SetupError, ToolError
+from ..errors import ERROR_TYPES, Crashed, ExecutionFailed, SetupError, ToolError
 from ..executors import (
     Executor,
     Guards,
@@ -26,8 +26,6 @@ from ..options import check_function, read_by_name, refuse
 from ..privacy import approved
 from ..tools import Detector, Tool, classify_own
 from ..tools.returned import PLAIN_TYPES, is_container, is_nothing, open_containers
-
-_ERRORS = frozenset(get_args(ToolError))
 
 
 def _add_built_in(executors: Mapping[str, Executor]) -> dict[str, Executor]:
@@ -225,7 +223,7 @@ def _read_result(value: Any, tool: Tool[..., Any]) -> Outcome:
     if kind is not Failure:
         return Failure(tool.describe_nothing()) if is_nothing(value) and tool.nothing is not None else _succeed(value)
     error = value.failure()
-    if type(error) in _ERRORS:
+    if type(error) in ERROR_TYPES:
         return cast("Outcome", value)
     if isinstance(error, str):
         return Failure(ExecutionFailed(approved(error)))
@@ -254,7 +252,7 @@ def _apply_detector(detect: Callable[[object], ToolError | None], value: object)
     kind: type[Any] = type(value)
     if kind is Failure:
         held = cast("Any", value).failure()
-        found = None if isinstance(held, (str, BaseException)) or type(held) in _ERRORS else detect(held)
+        found = None if isinstance(held, (str, BaseException)) or type(held) in ERROR_TYPES else detect(held)
         return value if found is None else Failure(found)
     if is_nothing(value):
         return value
@@ -263,6 +261,6 @@ def _apply_detector(detect: Callable[[object], ToolError | None], value: object)
     if error is None:
         unwrap = getattr(detect, "unwrap", None)  # `ReturnedError` has one
         return value if unwrap is None else Success(unwrap(inner))
-    if type(error) in _ERRORS:
+    if type(error) in ERROR_TYPES:
         return Failure(error)
     raise TypeError(f"`detect` must return a ToolError or None, not {type(error).__name__}")

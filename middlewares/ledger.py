@@ -162,7 +162,7 @@ class Ledger:
         owner, self._owner = self._owner, None
         if owner is not None:
             with anyio.move_on_after(_CLOSING):
-                while not await self._has_flushed():  # noqa: ASYNC110  # a store sends no event when it is back
+                while not await _is_written(self._flush):  # noqa: ASYNC110  # a store sends no event when it is back
                     await anyio.sleep(_LAST_POLL)
             if self._late:
                 _logger.warning("Ends of calls that are not in the ledger, and count as lost: %d", len(self._late))
@@ -222,8 +222,6 @@ class Ledger:
         error: object = cast("Any", outcome).failure() if type(outcome) is Failure else None
         is_kept = outcome is not None and not (known == "no" and isinstance(error, (NotExecuted, Unavailable)))
         kept = write_outcome(cast("Outcome", outcome), call) if is_kept else None
-        written = False
-
         success: Delivery | None = None
         if self.repeats == "replay" and known == "yes" and kept is not None:
             success = {"id": claim.names.id, "reply": call.reply, "outcome": kept, "done": timing.wall_time()}
@@ -232,15 +230,17 @@ class Ledger:
             await self._records.end(claim, known, kept, success)
             owner.running.discard(claim.names.id)
 
+        written = False
         try:
+            written = await _is_written(write)
+        except BaseException:  # cancelled, and nothing is written twice: the second time the versions differ
             with anyio.move_on_after(_CLOSING, shield=True):
-                await write()
-                written = True
-        except StoreError:
-            pass
-        if not written:
-            self._late.append(write)
-            _logger.warning("Tool %.200r: its end is not in the ledger yet", call.tool.name)
+                written = await _is_written(write)
+            raise
+        finally:
+            if not written:
+                self._late.append(write)
+                _logger.warning("Tool %.200r: its end is not in the ledger yet", call.tool.name)
 
     async def _flush(self) -> None:
         """Write the ends that could not be written."""
@@ -249,13 +249,6 @@ class Ledger:
             await write()
             if self._late and self._late[0] is write:
                 del self._late[0]
-
-    async def _has_flushed(self) -> bool:
-        try:
-            await self._flush()
-        except StoreError:
-            return False
-        return True
 
     async def _claim(self, call: ValidCall, names: Names, owner: Owner) -> Claim | Outcome:
         """The right to run, or the answer in place of it.
@@ -363,7 +356,8 @@ class Ledger:
             if not await lives(self.store, owner, id_):
                 lost[id_] = [key, "lost", intent["at"]]
                 died.append(id_)
-        lost.pop(names.id, None)
+        if call.tool.effect != "keyed":  # it has been asked what became of it
+            lost.pop(names.id, None)
         for id_, (key, known, at) in lost.items():
             if call.tool.effect == "idempotent":
                 break
@@ -447,6 +441,14 @@ class Ledger:
             if await self._records.decide(id_, intent, {"v": value} if landed else None, by):
                 return True
         return False
+
+
+async def _is_written(write: Callable[[], Awaitable[object]]) -> bool:
+    try:
+        await write()
+    except StoreError:
+        return False
+    return True
 
 
 def _read_known(guards: Guards, outcome: Outcome | None) -> Known:

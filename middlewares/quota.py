@@ -100,10 +100,9 @@ class Quota:
         """The inside's outcome; or Unavailable, ``quota``, with the seconds until the window ends."""
         key, reserved = self._prefix + self._key_of(call), self._cost_of(call, None)
         try:
-            granted, begin = await self._values.ask(key, _Asked(reserved))
-            self._notice.back()
-        except StoreError as exc:
-            self._notice.away(exc)
+            with self._notice:
+                granted, begin = await self._values.ask(key, _Asked(reserved))
+        except StoreError:
             if self.when_away == "local":
                 return await call_next(call)
             return Failure(Unavailable(call.tool.name, "store_away"))

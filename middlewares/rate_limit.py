@@ -320,13 +320,8 @@ class SharedSlots:
         Raises:
             StoreError: The store gave no answer.
         """
-        try:
-            answer = await self._values.ask(self._prefix + name_key("RateLimit", key), _Asked(max_wait))
-        except StoreError as exc:
-            self._notice.away(exc)
-            raise
-        self._notice.back()
-        return answer
+        with self._notice:
+            return await self._values.ask(self._prefix + name_key("RateLimit", key), _Asked(max_wait))
 
     async def release(self, key: Hashable, following: float) -> None:
         """Give a slot back, unless a later call has the one behind it; for a second, also in a cancelled call."""

@@ -12,7 +12,7 @@ from returns.result import Failure
 from ..call import Call, ResolvedCall
 from ..compose import Placement
 from ..errors import Repair, UnknownTool
-from ..options import is_count, is_type
+from ..options import check_type, is_count, is_type, maps_names
 from ..provider_names import OfferedName
 from ..tools import (
     CanonicalNames,
@@ -52,6 +52,8 @@ class Resolve:
             ``delete_user`` if a read-only ``delete_users`` may have been meant. Default False.
         listed: How many tools the error for an unknown name lists, ≥ 0. Of a registry with more callable tools it
             names the nearest ones, and says how many there are. Default 20; 0: none is listed.
+        renames: Further names of tools: they count as aliases, and map to the tools' own names. A name that is a tool's
+            own, or a declared alias, means that tool all the same. Default: none.
 
     Raises:
         SetupError: An option is of another type, or ``listed`` is negative.
@@ -66,13 +68,16 @@ class Resolve:
     registry: ToolView = attrs.field(validator=is_type(ToolView, name="ToolRegistry"))
     canonical_names: bool = attrs.field(default=False, validator=is_type(bool), kw_only=True)
     listed: int = attrs.field(default=20, validator=is_count(0), kw_only=True)
+    renames: Mapping[str, str] = attrs.field(
+        factory=dict[str, str], validator=maps_names(check_type, str, name="name of a tool"), kw_only=True
+    )
     _tools: Mapping[str, Tool[..., Any]] = attrs.field(init=False, repr=False)
     _names: _AllNames = attrs.field(init=False, repr=False)
     _search: tuple[int, Search, Search] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._tools = self.registry.tools
-        self._names = _AllNames(self.registry)
+        self._names = _AllNames(self.registry, self.renames)
         self._search = self._begin_search()
 
     def __call__(self, call: Call) -> ResolvedCall | Failure[UnknownTool]:
@@ -98,7 +103,7 @@ class Resolve:
         """The version of the registry, a search in it, and the same search with a memory."""
         version = self.registry.version  # read before the tools: an answer may be newer than its version, never older
         if self._names.changes != self.registry.changes:
-            self._names = _AllNames(self.registry)
+            self._names = _AllNames(self.registry, self.renames)
         find = _NameSearch(self.registry, self._names, canonical_names=self.canonical_names, listed=self.listed).find
         return version, find, lru_cache(_MAX_REMEMBERED)(find)
 
@@ -106,14 +111,18 @@ class Resolve:
 class _AllNames:
     """Indexes of all names, of closed and hidden tools as well. They serve until a tool is registered or removed."""
 
-    def __init__(self, registry: ToolView) -> None:
+    def __init__(self, registry: ToolView, renames: Mapping[str, str]) -> None:
         self._registry = registry
         self.changes = registry.changes  # read before the names: they may be newer than this number, never older
+        self.aliases = registry.aliases
+        if renames:
+            known = {name: registry.tools.get(own) for name, own in renames.items()}
+            self.aliases = {**{name: tool for name, tool in known.items() if tool is not None}, **registry.aliases}
 
     @cached_property
     def canonical(self) -> CanonicalNames:
         """By their letters; aliases too."""
-        return CanonicalNames([*self._registry.tools, *self._registry.aliases])
+        return CanonicalNames([*self._registry.tools, *self.aliases])
 
     @cached_property
     def similar(self) -> SuggestionIndex:
@@ -138,7 +147,7 @@ class _NameSearch:
             longest: Characters of a name at the provider that it came from, for the names in the answer; None: the
                 tools' own names.
         """
-        if (tool := self._registry.aliases.get(name)) is not None:
+        if (tool := self._names.aliases.get(name)) is not None:
             return tool, "alias"
         if (tool := self._registry.find_by_provider_name(name)) is not None:
             return tool, "provider_name"
@@ -156,12 +165,12 @@ class _NameSearch:
 
     def _find_exact(self, readings: Iterable[str]) -> list[Tool[..., Any]]:
         """The tools that have one of these names."""
-        tools, aliases, find = self._registry.tools, self._registry.aliases, self._registry.find_by_provider_name
+        tools, aliases, find = self._registry.tools, self._names.aliases, self._registry.find_by_provider_name
         return _unique(tools.get(text) or aliases.get(text) or find(text) for text in readings)
 
     def _find_canonical(self, readings: Iterable[str]) -> list[Tool[..., Any]]:
         """Find the tools with a name whose canonical form is that form of one of these."""
-        tools, aliases, sent = self._registry.tools, self._registry.aliases, [text for text in readings if text]
+        tools, aliases, sent = self._registry.tools, self._names.aliases, [text for text in readings if text]
         found = self._names.canonical.find(sent) if sent else []  # the index is made at its first use
         return _unique(tools.get(known) or aliases.get(known) for known in found)
 

@@ -100,7 +100,9 @@ def standard(
     pipeline = (
         Stack()
         .observe(Trace(redact=redact, sinks=_list_sinks(journal)))  # outermost: refused calls are recorded too
-        .check(Resolve(tools, canonical_names=canonical_names, listed=listed))
+        .check(
+            Resolve(tools, canonical_names=canonical_names, listed=listed, renames={} if file is None else file.renames)
+        )
         .check(Available(tools))  # before validate: no correction of arguments for a closed tool
         .check(Validate(limits=limits))  # last of the checks: the stages after it need the params
         .wrap(Retry(attempts))  # inside of the checks: another attempt does not help a refused call
@@ -138,8 +140,9 @@ def _add_policy(pipeline: Pipeline, file: RelayPolicy, tools: ToolView, store: S
     """The stages for the rules and the budgets of a policy.
 
     Raises:
-        SetupError: A rule names a tool that is not there, or asks a person without a store.
+        SetupError: A rule or a rename names a tool that is not there, or a rule asks a person without a store.
     """
+    file.check_tools(tools)
     innermost = "retry" if store is None else "ledger"
     for number, budget in enumerate(file.budgets):
         quota = Quota(budget.calls, budget.per, window=budget.window, store=store)
@@ -147,7 +150,6 @@ def _add_policy(pipeline: Pipeline, file: RelayPolicy, tools: ToolView, store: S
     if file.rules is None:
         return pipeline
     stage = Policy(file.rules)
-    stage.rules.check_tools(tools)
     if "approve" in stage.rules.actions:
         if store is None:
             raise SetupError("standard: a rule of the policy says `approve`, which needs `store=` to keep what waits")

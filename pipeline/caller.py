@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import ReferenceType
 
 import attrs
 from returns.result import Failure
 
+from .call import set_wording
 from .guards import Guard, Guards
 
 if TYPE_CHECKING:
     from .call import Call, Outcome, ResolvedCall
+    from .compose.runner import Runner
     from .messages.wording import Wording
     from .tools.definition import Tool
-
-
-class CallRunner(Protocol):
-    """Runs calls: the inside of a pipeline."""
-
-    wording: Wording | None
-
-    def run(self, call: Call, /) -> Awaitable[Outcome]:
-        """Run one call."""
-        ...
-
-    def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
-        """As `Pipeline.resolve`."""
-        ...
-
-    def find(self, name: object, /) -> Tool[..., Any] | None:
-        """As `Pipeline.find`."""
-        ...
 
 
 class InheritedGuard(Guard):
@@ -52,7 +35,7 @@ class InheritedGuard(Guard):
 class Origin(Guard):
     """A guard that refuses nothing: by it the call says through which pipeline it came."""
 
-    runner: ReferenceType[CallRunner]  # weak: a pipeline would otherwise hold itself
+    runner: ReferenceType[Runner]  # weak: a pipeline would otherwise hold itself
 
 
 @attrs.frozen(eq=False)
@@ -62,7 +45,7 @@ class Caller:
     A call has the principal, the deps, the conversation and the reply of the tool's own call where it says no other.
     """
 
-    _runner: CallRunner
+    _runner: Runner
     _inherited: tuple[InheritedGuard, ...]
     _outer: Call = attrs.field(repr=False)
 
@@ -93,7 +76,7 @@ class Caller:
         outcome = await self._runner.run(asked.under(None, Guards.of(*guards) if guards else None))
         for guard in guards:
             guard.answer(outcome)
-        object.__setattr__(call, "wording", self.wording)  # what ran was a copy
+        set_wording(call, self.wording)  # what ran was a copy
         return outcome
 
     @property

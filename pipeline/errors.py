@@ -272,7 +272,7 @@ class ResourceNotFound(
     kind: ClassVar[Literal["not_found"]] = "not_found"
     template_fields: ClassVar = _MESSAGE_AND_DETAILS
     message: Public = ""
-    details: FailureDetails = FailureDetails()
+    details: FailureDetails = NO_DETAILS
     cause: BaseException | None = private()
 
 
@@ -438,7 +438,7 @@ class ExecutionFailed(
     kind: ClassVar[Literal["execution"]] = "execution"
     template_fields: ClassVar = _MESSAGE_AND_DETAILS
     message: Public = ""
-    details: FailureDetails = FailureDetails()
+    details: FailureDetails = NO_DETAILS
     cause: BaseException | None = private()
 
 

@@ -12,8 +12,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -27,7 +27,9 @@ from scripted_mcp import add
 from toolcall_pipeline import Call, Outcome, ToolRegistry
 from toolcall_pipeline.mcp import add_server
 from toolcall_pipeline.mcp.sdk_session import connect_sdk
-from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.mcp.server_session import ServerSession
+from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline.telemetry import Events
 
 BIN = Path(sys.executable).parent
 NODE = BIN.parent / "node_modules" / ".bin"
@@ -68,10 +70,13 @@ def kind_of(outcome: Outcome) -> str:
     return outcome.failure().kind if isinstance(outcome, Failure) else "success"
 
 
-def find_children() -> list[int]:
+def find_children() -> set[int]:
     """The processes that this one has started."""
-    tasks = Path("/proc/self/task").iterdir()
-    return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that ends
+            found |= set(map(int, (task / "children").read_text().split()))
+    return found
 
 
 SERVERS = {
@@ -131,35 +136,63 @@ async def test_results_are_those_of_the_server(
         assert str(getattr(outcome.failure(), "message", "")) == "\n".join(texts).strip()
 
 
-@pytest.mark.parametrize(("trust", "kind"), [(True, "success"), (False, "outcome_unknown")])
-async def test_a_server_over_stdio_that_is_killed(trust: bool, kind: str) -> None:
+class Watched:
+    """Opens sessions with a server over stdio, and knows when each has ended."""
+
+    def __init__(self) -> None:
+        self.ended: list[anyio.Event] = []
+        self._open = connect_sdk(CHANGING)
+
+    @asynccontextmanager
+    async def connect(self, changed: Callable[[], object]) -> AsyncGenerator[ServerSession, None]:
+        """Open one."""
+        self.ended.append(anyio.Event())
+        async with self._open(changed) as session:
+            try:
+                yield session
+            finally:
+                self.ended[-1].set()
+
+
+async def hear_progress(events: Events) -> int:
+    """The number of the process in which ``hang`` says next that it began."""
+    async for event in events:
+        if event.name == "tool.progress":
+            return int(event.data["message"].removeprefix("hanging in "))
+    raise AssertionError
+
+
+@pytest.mark.parametrize("trust", [True, False])
+async def test_a_server_over_stdio_that_is_killed(trust: bool) -> None:
     """In a call: a read is made again, a mutating one is told as lost. Between calls nobody notices. None is left."""
-    tools = ToolRegistry()
-    before = set(find_children())
-    async with add_server(tools, CHANGING, trust=trust, effects={"hang": "read"} if trust else None) as server:
-        pipeline = standard(tools, timeout=60)
-        first = (await pipeline.call("pid", {})).unwrap()
+    tools, watched = ToolRegistry(), Watched()
+    before = find_children()
+    options: Any = {"effects": {"hang": "read"} if trust else None, "connecting": 60, "patience": 60}
+    async with add_server(tools, CHANGING, trust=trust, connect=watched.connect, **options):
+        pipeline = standard(tools, timeout=100)
+        first = pid_in((await pipeline.call("pid", {})).unwrap())
         outcomes: list[Outcome] = []
-        async with anyio.create_task_group() as group:
+        with Events() as events, anyio.fail_after(100):
+            heard = pipeline.replace("trace", Trace(sinks=[events]))
+            async with anyio.create_task_group() as group:
 
-            async def call() -> None:
-                outcomes.append(await pipeline.call("hang", {}))
+                async def call() -> None:
+                    outcomes.append(await heard.call("hang", {}))
 
-            group.start_soon(call)
-            await anyio.wait_all_tasks_blocked()
-            os.kill(pid_in(first), signal.SIGKILL)
-            if trust:
-                await until(lambda: not server.is_connected)
-                await until(lambda: server.is_connected)
-                assert outcomes == []
-                group.cancel_scope.cancel()
-        assert [kind_of(outcome) for outcome in outcomes] == ([] if trust else [kind])
-        second = (await pipeline.call("pid", {})).unwrap()
-        assert pid_in(second) != pid_in(first)
-        os.kill(pid_in(second), signal.SIGKILL)
-        await until(lambda: not server.is_connected)
+                group.start_soon(call)
+                assert await hear_progress(events) == first
+                os.kill(first, signal.SIGKILL)
+                if trust:
+                    assert await hear_progress(events) != first
+                    assert outcomes == []
+                    group.cancel_scope.cancel()
+        assert [kind_of(outcome) for outcome in outcomes] == ([] if trust else ["outcome_unknown"])
+        second = pid_in((await pipeline.call("pid", {})).unwrap())
+        assert second != first
+        os.kill(second, signal.SIGKILL)
+        await watched.ended[-1].wait()
         assert kind_of(await pipeline.call("pid", {})) == "success"
-    assert set(find_children()) == before
+    assert find_children() <= before
 
 
 def test_the_guide_runs(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ import container_tools
 import hostile_tools
 import remote_tools
 from cli_desk import until
+from far_shop import kill_workers, make_all_here
+from ledger_kills import read_answers
 from remote_tools import Began, Gate, OddError
 from support import Exported, a_tool
 from test_process import FAILURES
@@ -45,6 +47,7 @@ from toolcall_pipeline import (
 )
 from toolcall_pipeline.executors import Ray
 from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline.stores import SQLite
 from toolcall_pipeline.telemetry import Event, Events, follow
 
 TOOLS = remote_tools.tools
@@ -239,6 +242,26 @@ async def test_one_lost_actor_among_many_calls(tmp_path: Path) -> None:
     assert isinstance(lost.failure(), OutcomeUnknown)
     assert outcomes == [Success(n) for n in range(200)]
     assert len(file.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_ledger_around_actors_that_are_killed(tmp_path: Path) -> None:
+    """8 calls at once and actors that die after an effect; all deliveries again: no effect twice, no answer changed."""
+    async with Ray(workers=2) as actors:
+        tally = await kill_workers(lambda: SQLite(tmp_path / "ledger.db"), actors, tmp_path, kills=3, count=60)
+    assert tally.unknown <= 48  # of what ran in an actor that was killed, and the equal ones
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_ledger_after_the_head_has_died(tmp_path: Path) -> None:
+    """What ran on a cluster whose head dies is unknown to the next process, and the rest runs: no effect twice."""
+    (tmp_path / "effects").touch()
+    support = Path(__file__).parent / "support"
+    there = {**os.environ, "PYTHONPATH": os.pathsep.join([str(support.parent.parent), str(support)])}
+    command = [sys.executable, str(support / "lost_head.py"), str(tmp_path), "90"]
+    await anyio.run_process(command, env=there)
+    tally = await make_all_here(SQLite(tmp_path / "ledger.db"), tmp_path, read_answers(tmp_path / "answers"), 90)
+    assert tally.unknown <= 16  # 8 ran; each may have an equal one
 
 
 @pytest.fixture

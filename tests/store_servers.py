@@ -12,6 +12,7 @@ import attrs
 import pytest
 
 from database_servers import Server, find_program, postgres_server, redis_server
+from far_shop import kill_workers
 from ledger_kills import kill_processes, kill_server, race
 from limit_cases import CASES, check_rate, check_units
 from stalling_relay import StallingRelay
@@ -19,6 +20,7 @@ from store_cases import contend, kill
 from store_worker import MAKE, add_to_pair
 from support import PATIENT
 from toolcall_pipeline import SetupError
+from toolcall_pipeline.executors import Process
 from toolcall_pipeline.stores import Change, Postgres, Redis, StoreError
 from toolcall_pipeline.testing import check_store
 
@@ -110,6 +112,18 @@ def test_no_effect_happens_twice_when_processes_are_killed(running: Running, tmp
 def test_no_effect_happens_twice_when_the_server_is_killed(running: Running, tmp_path: Path) -> None:
     """20 kills of the server while a process works; then all deliveries again."""
     kill_server(spec_of(running), tmp_path, running.server, kills=20)
+
+
+@pytest.mark.parametrize("where", ["sqlite", *KINDS])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_no_effect_happens_twice_when_workers_are_killed(
+    servers: dict[Any, Running], tmp_path: Path, where: str
+) -> None:
+    """20 kills of the processes that run the bodies, 8 calls at once; then all deliveries again, in this process."""
+    address = str(tmp_path / "ledger.db") if where == "sqlite" else servers[where].address()
+    async with Process(2) as workers:
+        tally = await kill_workers(lambda: MAKE[where](address), workers, tmp_path, kills=20)
+    assert 0 < tally.unknown <= 40  # a lost call, and the equal one that was refused beside it
 
 
 @pytest.mark.parametrize("workers", [2, 4])

@@ -112,9 +112,25 @@ def test_a_policy_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     )
     policy = tmp_path / "policy.toml"
     policy.write_text("[[rules]]\ntool = 'pay'\narguments = {properties = {cents = {minimum = 9}}}\naction = 'deny'\n")
-    assert "the arguments fit" in run("policy", "check", str(policy), "shop_tools:registry").output
+    policy.write_text(
+        policy.read_text() + "message = 'At most 8.'\n[[budgets]]\ncalls = 100\nper = 'principal'\nwindow = 60\n"
+        "[renames]\nsend = 'pay'\n[limits]\nargument_bytes = 2000\n"
+    )
+    policy.write_text("timeout = 5\nprofile = 'structured'\n" + policy.read_text())
+    assert run("policy", "check", str(policy), "shop_tools:registry").output.splitlines()[:-1] == [
+        "pay (mutating)",
+        "  rule     deny by policy.toml:3 if the arguments fit, with the words 'At most 8.'",
+        "           allow by default",
+        "  limits   5 s for each attempt; attempts: 3; arguments: 2,000 bytes, 64 levels, 50,000 keys",
+        "  budget   100 calls in 60 s, for each principal",
+        "  rename   send",
+        "  wording  profile: structured, verbosity: normal",
+    ]
+    renamed = run("policy", "check", str(policy), "shop_tools:registry", "--call", "send", '{"cents": "9"}')
+    assert renamed.output.startswith("pay: deny by policy.toml:3 of policy ")
     denied = run("policy", "check", str(policy), "shop_tools:registry", "--call", "pay", '{"cents": "9"}')
-    assert denied.output.startswith("deny by policy.toml:1 of policy ")
+    assert denied.output.startswith("deny by policy.toml:3 of policy ")
+    assert "the model reads: At most 8." in denied.output
     refused = run("policy", "check", str(policy), "shop_tools:registry", "--call", "pay", "{}")
     assert (refused.exit_code, "refused before the policy" in refused.output) == (1, True)
     policy.write_text("[[rules]]\ntool = 'pya'\naction = 'deny'\n")

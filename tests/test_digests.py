@@ -17,7 +17,7 @@ import pytest
 
 from toolcall_pipeline import Call, Failure, Secret, Success, ToolFailed, ToolRegistry
 from toolcall_pipeline.identity import undecided
-from toolcall_pipeline.identity.calls import delivery_of, intent_of
+from toolcall_pipeline.identity.calls import delivery_of, intent_of, params_digest, written_digest
 from toolcall_pipeline.identity.digests import NotPlainError, canonical
 from toolcall_pipeline.identity.undecided import Lost
 from toolcall_pipeline.ledger import Owner, lives
@@ -88,6 +88,15 @@ FORMS: dict[str, tuple[Any, Any]] = {
 def test_the_form_of_a_value_stays(value: object, form: object) -> None:
     """A release that changes a form would run the calls again that a store has answers for."""
     assert canonical(value) == form
+
+
+@pytest.mark.parametrize("value", [value for value, _ in FORMS.values()], ids=FORMS)
+def test_params_that_are_as_they_were_written_have_that_digest(value: object) -> None:
+    """A digest that is known is used again where it says the same, and never where it does not."""
+    call = make_call({"value": value})
+    written = written_digest(call)
+    for params in ({"value": value}, {"value": [value]}, {"value": "other"}, {"value": value, "more": 1}, {}):
+        assert params_digest(call.tool, params, known=(call.arguments, written)) == params_digest(call.tool, params)
 
 
 def test_how_deep_a_value_may_be() -> None:

@@ -71,6 +71,16 @@ FORMS: dict[str, tuple[Any, Any, str]] = {
         '{"by": {"method": "sepa", "iban": <string>}}',
     ),
     "by the tag alone": (PAY, {"by": "sepa"}, '{"by": {"method": "sepa", "iban": <string>}}'),
+    "by the values of its names": (
+        an_object(by={"anyOf": [an_object(a=INTEGER, b=TEXT), an_object(a={"type": "array"}, c=TEXT)]}),
+        {"by": {"a": []}},
+        '{"by": {"a": <array>, "c": <string>}}',
+    ),
+    "by the tag of an item inside": (
+        an_object(by={"anyOf": [an_object(a=INTEGER), an_object(a={"type": "array", "items": SEPA}, b=TEXT)]}),
+        {"by": {"a": [{"method": "sepa", "iban": "x"}]}},
+        '{"by": {"a": [{"method": "sepa", "iban": <string>}], "b": <string>}}',
+    ),
     "by its names, no tag": (NAMED, {"by": {"bic": "x"}}, '{"by": {"iban": <string>, "bic": <string>}}'),
     "inside of an array": (
         an_object(steps={"type": "array", "items": {"anyOf": [CARD, SEPA]}}),

@@ -369,6 +369,60 @@ async def test_a_cancelled_call(*, begun: bool) -> None:
         assert outcome == Success("done")
 
 
+class Cut(Memory):
+    """A store that makes its next write and gives no answer to it."""
+
+    cuts = False
+
+    async def write(self, *changes: Change) -> int | None:
+        version = await super().write(*changes)
+        if self.cuts and version is not None:
+            self.cuts = False
+            raise StoreError("cut", maybe_written=True)
+        return version
+
+
+@pytest.mark.parametrize("third", ["a", "b"])
+@pytest.mark.parametrize("second", ["refused", "not landed", "runs", "withdrawn"])
+async def test_a_lost_key_stays_until_an_answer(second: str, third: str) -> None:
+    """A keyed delivery that was lost comes again and its body gives no answer: equal calls still get its key."""
+    store = Cut()
+    first, later = Shop(store), Shop(store)
+    first.answer = ConnectionError()
+    async with first.pipeline:
+        await first.ask("pay", "a")
+    store.cuts = second == "withdrawn"
+    held, go = anyio.Event(), anyio.Event()
+
+    class Between:
+        placement = Placement(announces_body=True)
+
+        async def __call__(self, call: ValidCall, call_next: Any) -> Any:
+            if held.is_set() or second == "not landed":
+                return await call_next(call)
+            held.set()
+            if second == "runs":
+                await go.wait()
+            return Failure(Unavailable("pay", "not now"))
+
+    later.answer = Moved() if second == "not landed" else None
+    pipeline = later.pipeline.after("ledger", Between())
+    async with pipeline:
+        later.pipeline = pipeline
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(later.ask, "pay", "a")
+            await anyio.wait_all_tasks_blocked()
+            held.set()
+            later.answer = None
+            if second == "runs":
+                with anyio.move_on_after(0 if third == "a" else 60):
+                    await later.ask("pay", third)
+            go.set()
+        await later.ask("pay", third)
+    assert {*first.keys} == {*later.keys[: 2 if second == "not landed" else 1]}
+    assert await later.ledger.undecided() == []
+
+
 class Away(Memory):
     """A store that goes away."""
 

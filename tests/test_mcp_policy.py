@@ -39,6 +39,7 @@ def test_the_example_of_the_guide(tmp_path: Path) -> None:
     assert ToolPolicy(timeout=5, attempts=5) == policy.of_tool("read_text_file")
     assert ToolPolicy(effect="mutating", verify_with="list_directory") == policy.of_tool("move_file")
     assert policy.of_tool("edit_file").closed
+    assert policy.renames == {"fetch_file": "read_text_file"}
     assert RelayLimits() == policy.limits
     assert TelemetryPolicy("http://localhost:4318", "notes", content=False) == policy.telemetry
 
@@ -145,6 +146,26 @@ async def test_a_tool_that_the_server_does_not_have_is_told_with_its_line(
     told = "the policy names a tool that the server does not have"
     assert [f"{file}:2: {told}: lst", f"{file}:4: {told}: read_fle"] == [
         record.getMessage() for record in caplog.records if told in record.getMessage()
+    ]
+
+
+async def test_a_further_name_of_a_tool_of_the_server(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The server gets its own name. What means no tool of it, or two, is logged once it has listed them."""
+    file = written(
+        tmp_path,
+        "[renames]\nsend = 'pay'\nfetch = 'red_file'\n\nread_file = 'pay'\n[[rules]]\ntool = 'pya'\naction = 'deny'\n",
+    )
+    async with open_desk(read_policy(file)) as (desk, server):
+        for name in ("send", "read_file"):
+            desk.send(call(1, name, {"path": "x"} if name == "read_file" else {"cents": 1}))
+            request = await server.next_call()
+            assert request["params"]["name"] == {"send": "pay"}.get(name, name)
+            server.say(result(request))
+            await desk.receive()
+    assert [record.getMessage() for record in caplog.records] == [
+        "policy.toml:6: the rule names 'pya', and there is no such tool; did you mean 'pay'?",
+        f"{file}:3: 'fetch' means 'red_file', and there is no such tool",
+        f"{file}:5: 'read_file' is the name of a tool already, and means that one",
     ]
 
 

@@ -92,7 +92,13 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
     Available: ({}, {"registry": [3, None, [a_tool()], {"a": 1}]}),
     Resolve: (
         {"registry": TOOLS},
-        {"registry": [3, None, [a_tool()]], "canonical_names": [*NO_FLAG, None], "listed": [*NO_COUNT, None]},
+        {
+            "registry": [3, None, [a_tool()]],
+            "canonical_names": [*NO_FLAG, None],
+            "listed": [*NO_COUNT, None],
+            "renames": [3, None, "x", [("a", "x")], {3: "x"}],
+            "renames['x']": [{"x": 3}, {"x": None}],
+        },
     ),
     Validate: ({}, {"repair": [3, None, "json_text", ("no rule",), [1], [["json_text"]]], "limits": [3, None, {}]}),
     Retry: (

@@ -211,6 +211,13 @@ WRONG = [
     ("[[budgets]]\ncalls = 1\nper = 'day'\n", ":3: `per` must be conversation, principal, tool or turn, not 'day'"),
     ("[[budgets]]\ncalls = 1\nwindow = -1\n", ":3: `window` must be a number of seconds > 0"),
     ("[[budgets]]\ncalls = 1\ntool = 'x'\n", ":3: unknown option `tool`; known: calls, per, window"),
+    ("renames = 'x'\n", ":1: `renames` must be a table, not 'x'"),
+    ("[renames]\na = 'pay'\nb = 5\n", ":3: `b` must be the name of a tool, not 5"),
+    ("[renames]\n\na = ''\n", ":3: `a` must be the name of a tool, not ''"),
+    ("[renames]\n'' = 'pay'\n", ":2: an empty name means no tool"),
+    ("[renames]\na = 'b'\nb = 'pay'\n", ":2: 'b' is no tool: it has another name here itself"),
+    ("[renames]\nc = 'pay'\na = 'a'\n", ":3: 'a' is no tool"),
+    ("[renames]\na = 'pay'\na = 'look'\n", ":3: Cannot overwrite a value"),
     ("default = 'deny'\nattempts = 0\n", ":2: `attempts` must be an integer ≥ 1, not 0"),
     ("[limits]\nargument_bytes = 'x'\n", ":2: `argument_bytes` must be"),
     ("profile = 'loud'\n", ":1: "),
@@ -235,6 +242,68 @@ def test_a_misspelt_tool_is_refused(tools: ToolRegistry, tmp_path: Path) -> None
     file.write_text("[[rules]]\naction = 'deny'\n\n[[rules]]\ntool = ['p*', 'ordr']\naction = 'deny'\n")
     with pytest.raises(SetupError, match=r"policy\.toml:4: the rule names 'ordr', .* did you mean 'order'\?"):
         standard(tools, policy=file)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a = 'pya'", ":2: 'a' means 'pya', and there is no such tool"),
+        ("a = 'alias of pay'", ":2: 'a' means 'alias of pay', and there is no such tool"),
+        ("look = 'pay'", ":2: 'look' is the name of a tool already"),
+        ("'alias of pay' = 'look'", ":2: 'alias of pay' is the name of a tool already"),
+    ],
+)
+def test_a_rename_that_means_no_tool_or_two(text: str, expected: str, tmp_path: Path) -> None:
+    """It is refused when the pipeline is built, with its line. A registry that is empty yet is not checked."""
+    registry = ToolRegistry()
+    file = tmp_path / "policy.toml"
+    file.write_text(f"[renames]\n{text}\n")
+    standard(registry, policy=file)
+    registry.tool(aliases=("alias of pay",))(pay)
+    registry.tool(effect="read")(look)
+    with pytest.raises(SetupError) as caught:
+        standard(registry, policy=file)
+    assert str(caught.value).startswith(f"{file}{expected}")
+
+
+def pay(to: str = "x") -> str:
+    """Pay."""
+    return f"paid {to}"
+
+
+def look(at: str = "x") -> str:
+    """Look."""
+    return at
+
+
+async def test_a_further_name_is_judged_as_the_tool(tmp_path: Path) -> None:
+    """A call of it runs the tool, in its forms as well, and rules, budgets and reports see the tool's own name."""
+    registry = ToolRegistry()
+    registry.tool(pay)
+    registry.tool(effect="read")(look)
+    file = tmp_path / "policy.toml"
+    file.write_text("""
+[renames]
+send_money = "pay"
+view = "look"
+[[rules]]
+tool = "pay"
+action = "deny"
+[[rules]]
+tool = "send_*"
+action = "allow"
+""")
+    pipeline = standard(registry, policy=file, canonical_names=True)
+    for name in ("send_money", "functions.send_money", "SendMoney", "pay"):
+        assert kind_of(await pipeline.call(name)) == "permission"
+    assert await pipeline.call("view", {"at": "y"}) == Success("y")
+    report = await pipeline.report(Call("view"))
+    assert [(repair.rule, repair.after) for repair in report.repairs] == [("alias", "look")]
+    assert kind_of(await standard(registry).call("view")) == "unknown_tool"  # the registry is as it was
+    registry.unregister("look")
+    assert kind_of(await pipeline.call("view")) == "unknown_tool"
+    registry.tool(name="view", effect="read")(look)
+    assert await pipeline.call("view", {"at": "z"}) == Success("z")  # a tool's own name wins
 
 
 def test_an_absent_file(tools: ToolRegistry, tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ class FakeModel(Model):
 
     async def get_response(self, system_instructions: Any, input: Any, *args: Any, **more: Any) -> ModelResponse:  # noqa: A002, ARG002
         """Answer one request."""
-        outputs = [each for each in input if each.get("type") == "function_call_output"] if type(input) is list else []
+        items: list[Any] = [] if isinstance(input, str) else input
+        outputs = [each for each in items if each.get("type") == "function_call_output"]
         if not outputs:
             sent: Any = {"type": "function_call", "name": self.mistake.name, "arguments": self.mistake.arguments}
             calls: Any = [ResponseFunctionToolCall(**sent, call_id=str(number)) for number in range(self.times)]

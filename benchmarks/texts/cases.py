@@ -12,7 +12,7 @@ import attrs
 
 from toolcall_pipeline import SetupError
 
-KINDS = ("wrong value", "missing", "near", "nothing near")  # of mistakes; the last two are names that no tool has
+KINDS = ("wrong value", "missing", "near", "other name", "nothing near")  # the last three are unknown names
 OURS = Path(__file__).parent / "cases.jsonl"
 _IGNORED = re.compile(r"[ ,./\-_*^]")  # in texts, as BFCL's own checker compares them
 _CLOSE = 1e-9

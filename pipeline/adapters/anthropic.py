@@ -23,6 +23,7 @@ from ..tools.view import ToolView
 from . import providers
 from .common import (
     CUT_OFF,
+    CUT_OFF_BY_LENGTH,
     PartialCall,
     build_definitions,
     check_pairs,
@@ -59,7 +60,6 @@ Message: TypeAlias = Any  # a dict, described at `message`
 
 _FORM = "anthropic"
 _ECHOED = ("caller", "toolset_name")  # of a block that asks; its answer wants the toolset alone
-_CUT_OFF_REASONS = ("max_tokens", "model_context_window_exceeded")  # of `stop_reason`
 
 
 def tools(registry: ToolView) -> list[Definition]:
@@ -211,7 +211,7 @@ def _to_block(part: Part) -> dict[str, Any]:
 
 def _finish_reason(reply: object) -> str | None:
     reason = text_or_empty(get_field(reply, "stop_reason"))
-    return CUT_OFF if reason in _CUT_OFF_REASONS else reason or None
+    return CUT_OFF if reason in CUT_OFF_BY_LENGTH else reason or None
 
 
 def _identify(block: object) -> tuple[object, object] | None:
@@ -296,9 +296,8 @@ class _Stream:
 
     blocks: list[dict[str, Any]] = attrs.field(factory=list[dict[str, Any]])
     calls: list[PartialCall] = attrs.field(factory=list[PartialCall])
-    latest: dict[int | None, tuple[dict[str, Any], PartialCall | None]] = attrs.field(
-        factory=dict[Any, Any]
-    )  # by index
+    # By index.
+    latest: dict[int | None, tuple[dict[str, Any], PartialCall | None]] = attrs.field(factory=dict[Any, Any])
     reason: str | None = None
     stopped: object = None
     id: str = ""

@@ -21,6 +21,7 @@ from ..tools.view import ToolView
 from . import providers
 from .common import (
     CUT_OFF,
+    CUT_OFF_BY_LENGTH,
     PartialCall,
     build_definitions,
     check_pairs,
@@ -269,7 +270,6 @@ def _read_text(block: object) -> str:
     return text_or_empty(get_field(block, "text")) + "".join(text_or_empty(get_field(each, "text")) for each in cited)
 
 
-_CUT_OFF_REASONS = ("max_tokens", "model_context_window_exceeded")  # of `stopReason`
 _WITHHELD = ("guardrail_intervened", "content_filtered")
 _MALFORMED = ("malformed_tool_use", "malformed_model_output")  # the provider could not read what the model wrote
 
@@ -280,7 +280,7 @@ def read_reason(stop: object) -> tuple[str | None, ReplyError | None]:
     if reason in _MALFORMED:
         return reason, ReplyError("The model wrote a call that the provider could not read", reason)
     return (
-        CUT_OFF if reason in _CUT_OFF_REASONS else "content_filter" if reason in _WITHHELD else reason or None
+        CUT_OFF if reason in CUT_OFF_BY_LENGTH else "content_filter" if reason in _WITHHELD else reason or None
     ), None
 
 

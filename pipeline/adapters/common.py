@@ -24,6 +24,7 @@ from ..tools.view import ToolView
 
 _DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
 CUT_OFF = "length"  # the finish reason that Validate refuses
+CUT_OFF_BY_LENGTH = ("max_tokens", "model_context_window_exceeded")  # how Anthropic and Bedrock say so
 _AWAITED = (Awaitable, AsyncIterable)
 
 

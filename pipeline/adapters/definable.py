@@ -19,14 +19,13 @@ import attrs
 from ..call import Call
 from ..errors import SetupError
 from ..parameters.reading import read_arguments
-from ..parameters.schema import JsonObject, ToolSchema, forms_at, is_array, is_object
+from ..parameters.schema import UNIONS, JsonObject, ToolSchema, forms_at, is_array, is_object
 from ..tools.view import ToolView
 
 _LONGEST: Final = 64  # characters of the name of a property at Anthropic
 _NOT_ACCEPTED: Final = re.compile(r"[^a-zA-Z0-9_.-]")
 _VALUES: Final = frozenset(("enum", "const", "default", "examples", "required"))  # keywords that hold no schemas
 _MAX_LEVELS: Final = 16  # of arguments whose names are changed back
-_UNIONS: Final = ("anyOf", "oneOf", "allOf")
 
 
 def fit_anthropic(tool: str, schema: JsonObject) -> JsonObject:
@@ -51,7 +50,7 @@ def fit_anthropic(tool: str, schema: JsonObject) -> JsonObject:
 
 def find_top_union(schema: Mapping[str, Any]) -> str:
     """Return the union at the top of a schema, for which Anthropic refuses the whole request; "" if there is none."""
-    return next((each for each in _UNIONS if each in schema), "")
+    return next((each for each in UNIONS if each in schema), "")
 
 
 def fit_gemini(schema: JsonObject) -> JsonObject:

@@ -184,8 +184,7 @@ def _add(calls: list[_StreamedCall], asked: object, part: object) -> _StreamedCa
         calls.append(call)
     call.id = call.id or id_
     call.part |= {key: value for key, value in dict_or_empty(part).items() if key not in _READ}
-    signature = find_field(part, "thought_signature", "thoughtSignature")
-    signature = _encode(signature)
+    signature = _encode(find_field(part, "thought_signature", "thoughtSignature"))
     if isinstance(signature, str):
         call.wire["thought_signature"] = signature
     call.whole = call.whole if whole is None else whole

@@ -13,6 +13,7 @@ import attrs
 
 from ..call import Call
 from ..messages.values import to_data
+from ..parameters.exact_numbers import refuse_constant
 from ..tools.view import ToolView
 from .common import text_or_empty
 from .replies import Calls
@@ -84,30 +85,6 @@ def fit_parts(
         identify: Returns the id and the arguments of a part that is a call; None: it is none.
         make: Makes the part of a call, given its place in the list, from the part that came; an empty one: none came.
     """
-    parts: list[Any] = []
-    place = 0
-    for part in came:
-        if (asked := identify(part)) is None:
-            parts.append(part)
-            continue
-        if place == len(calls) or not _is_same(calls[place], asked):
-            return _fit_changed(came, calls, identify, make)
-        parts.append(make(place, part))
-        place += 1
-    return parts + [make(rest, {}) for rest in range(place, len(calls))]
-
-
-def _is_same(call: Call, asked: tuple[object, object]) -> bool:
-    return call.id == asked[0] if asked[0] else call.id == "" and call.arguments == asked[1]
-
-
-def _fit_changed(
-    came: Sequence[Any],
-    calls: Calls,
-    identify: Callable[[Any], tuple[object, object] | None],
-    make: Callable[[int, Any], Any],
-) -> list[Any]:
-    """`fit_parts` for a list of other calls than came."""
     places: dict[object, deque[int]] = {}
     for place, call in enumerate(calls):
         places.setdefault(call.id if type(call.id) is str else object(), deque()).append(place)
@@ -137,12 +114,7 @@ def fit_arguments(call: Call) -> dict[str, Any]:
     return cast("dict[str, Any]", plain) if isinstance(plain, dict) else {_KEY: plain}
 
 
-def _refuse_constant(token: str) -> None:
-    """NaN and Infinity are read by Python, and are not JSON."""
-    raise ValueError(token)
-
-
-_read_json = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_read_json = json.JSONDecoder(parse_constant=refuse_constant).decode
 _NO_JSON = object()
 
 

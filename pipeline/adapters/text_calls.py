@@ -1,9 +1,8 @@
 """Calls that a model wrote as text: open models do so if their server does not know their format.
 
 Read are the forms of Hermes and Qwen (``<tool_call>{…}</tool_call>``), of Mistral (``[TOOL_CALLS][…]`` and
-``[TOOL_CALLS]name[ARGS]{…}``), of Llama
-(``<|python_tag|>{…}``, ``<function=name>{…}</function>``, ``{"name": …, "parameters": …}`` as the whole text, and
-``[f(a=1), g()]``), and JSON in a fenced block.
+``[TOOL_CALLS]name[ARGS]{…}``), of Llama (``<|python_tag|>{…}``, ``<function=name>{…}</function>``, ``{"name": …,
+"parameters": …}`` as the whole text, and ``[f(a=1), g()]``), and JSON in a fenced block.
 
 Sources: the chat templates of these models, and the parsers of vLLM (tool_parsers) and llama.cpp (common/chat.cpp).
 """

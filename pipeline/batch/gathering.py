@@ -21,11 +21,8 @@ from ..event_loops import PORTAL
 from ..foreign_values import or_default
 from ..identity import written_digest
 from ..options import check_count, check_number, read_items, refuse
-from ..provider_names import OfferedName
 from ..tools.definition import Tool, refuse_as_name
-from .resource_order import order_by_resource
-
-_TEXTS = (str, OfferedName)  # a name of another class may raise when it is hashed
+from .resource_order import TEXTS, order_by_resource
 
 
 class Runnable(Protocol):
@@ -40,7 +37,7 @@ class Runnable(Protocol):
         ...
 
     def find(self, name: object, /) -> Tool[..., Any] | None:
-        """As `Pipeline.tool_of`."""
+        """As `Pipeline.find`."""
         ...
 
 
@@ -219,7 +216,7 @@ def _set_time_limit(call: Call, each: float | None, seconds_left: float | None) 
 
 def _find_tools(pipeline: Runnable, calls: Sequence[Call]) -> dict[str, Tool[..., Any]]:
     """The tools that declare a resource, by the name that a call has for them."""
-    by_name = {call.name: call for call in calls if type(call.name) in _TEXTS}
+    by_name = {call.name: call for call in calls if type(call.name) in TEXTS}
     exact = {name: pipeline.find(name) for name in by_name}
     tools = {name: tool for name, tool in exact.items() if tool is not None}
     for name in by_name.keys() - tools.keys():  # an alias, or a name with noise around it

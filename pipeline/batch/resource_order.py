@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import attrs
 
 from ..call import Call
 from ..errors import OutcomeUnknown, TimedOut
 from ..foreign_values import or_default
-from ..guards import Guard, Guards
+from ..guards import Bodies, Guards
 from ..parameters import read_arguments
 from ..provider_names import OfferedName
 from ..report import error_of
 from ..tools.definition import Tool
 
-_TEXTS = (str, OfferedName)  # a name of another class may raise when it is hashed
+TEXTS = (str, OfferedName)  # a name of another class may raise when it is hashed
 
 
 @or_default(None)
@@ -46,24 +46,6 @@ class _Resource:
         return earlier
 
 
-@attrs.define(eq=False)
-class _RunningBodies(Guard):
-    """A guard that refuses nothing: it counts the bodies of one call that still run."""
-
-    counts_bodies: ClassVar[bool] = True
-    needs_params: ClassVar[bool] = False
-
-    running: int = 0
-
-    def begin(self, call: Call) -> None:  # noqa: ARG002
-        """A body begins."""
-        self.running += 1
-
-    def end(self, call: Call) -> None:  # noqa: ARG002
-        """It returned or raised, perhaps in an abandoned thread."""
-        self.running -= 1
-
-
 class ResourceOrder:
     """The calls that each call waits for, as indices. A knot waits for many calls in place of others."""
 
@@ -71,7 +53,7 @@ class ResourceOrder:
         self.blocked: set[int] = set()  # they must not run any more
         self._waits: dict[int, int] = {}  # by call or knot: for how many others
         self._waiting: dict[int, list[int]] = {}  # by call or knot: those that wait for it
-        self._changes: dict[int, _RunningBodies] = {}
+        self._changes: dict[int, Bodies] = {}
         self._knots = 0
 
     def add(self, index: int, earlier: Iterable[int | None], *, changes: bool = False) -> None:
@@ -81,7 +63,7 @@ class ResourceOrder:
         for each in found:
             self._waiting.setdefault(cast("int", each), []).append(index)
         if changes:
-            self._changes[index] = _RunningBodies()
+            self._changes[index] = Bodies()
 
     def tie(self, knot: int | None, index: int) -> int:
         """Add a knot that waits for another one, if there is one, and for a call. Returns its index, below 0."""
@@ -124,7 +106,7 @@ def order_by_resource(calls: Sequence[Call], tools: Mapping[str, Tool[..., Any]]
     all_changes: int | None = None
     all_reads: int | None = None
     for index, call in enumerate(calls):
-        tool = tools.get(call.name) if type(call.name) in _TEXTS else None
+        tool = tools.get(call.name) if type(call.name) in TEXTS else None
         if tool is None:
             continue
         name, changes = _find_resource(tool, call.arguments), tool.effect != "read"

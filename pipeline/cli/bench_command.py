@@ -10,10 +10,7 @@ from typing import Any, TextIO, cast
 
 import attrs
 
-from toolcall_pipeline.middlewares import standard
-
 from ..call import Call
-from ..compose.pipeline import Pipeline
 from ..errors import SetupError
 from ..privacy import neutralise
 from ..testing.overhead import (
@@ -27,7 +24,7 @@ from ..testing.overhead import (
 from ..testing.overhead.measurement import ASKED, Measurement, Options
 from ..testing.overhead.measuring import Backend, run_measurement
 from .asker import Asker
-from .loading import check_schemas, find_registry, load_target
+from .loading import load_pipeline
 from .run.calls_file import parse_line
 from .run.interruption import exit_without_threads
 from .stdio import redirect_to_stderr
@@ -66,7 +63,7 @@ def bench(target: str, asker: Asker, options: BenchOptions) -> int:
     if options.svg is not None:
         _check_writable(options.svg)  # before all the work
     with redirect_to_stderr():
-        pipeline = _load_pipeline(target)
+        pipeline = load_pipeline(target)
         calls = _read_calls(options)
         result = ASKED if options.result is None else _read_json("--result", options.result)
         stages = frozenset(options.stages) or None
@@ -110,18 +107,6 @@ def _print(found: Overhead, earlier: dict[str, Any] | None, options: BenchOption
 
 async def _measure_all(measurement: Measurement) -> Overhead:
     return await measurement.measure_all(failures=True)
-
-
-def _load_pipeline(target: str) -> Pipeline:
-    loaded = load_target(target)
-    if (registry := find_registry(loaded)) is not None:
-        check_schemas(registry, target)
-    if isinstance(loaded, Pipeline):
-        return loaded
-    try:
-        return standard(loaded)
-    except SetupError as exc:
-        raise CommandError(f"{target}: {exc}") from None
 
 
 def _read_calls(options: BenchOptions) -> Sequence[Call] | None:

@@ -14,22 +14,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from toolcall_pipeline.middlewares import standard
-
 from ..call import Call
 from ..compose.pipeline import Pipeline
-from ..errors import Crashed, SetupError
+from ..errors import Crashed
 from ..privacy import make_mask, neutralise
 from ..report import Attempt, CallReport, StageRecord, kind_of
 from ..telemetry.logs import log_failure
 from ..telemetry.span_tree import ASCII, UNICODE
 from .asker import Asker
-from .loading import check_schemas, find_registry, keep, load_target, open_pipeline, word
+from .loading import keep, load_pipeline, open_pipeline, word
 from .run.interruption import exit_without_threads, to_exit_code
 from .run.result_rows import build_result, encode_row
 from .shared_options import Worded
 from .stdio import redirect_to_stderr
-from .terminal_text import CommandError
 
 
 def call(
@@ -53,7 +50,7 @@ def call(
         CommandError: Nothing was run.
     """
     with redirect_to_stderr():
-        pipeline = keep(word(_build_pipeline(target), worded), journal)
+        pipeline = keep(word(load_pipeline(target), worded), journal)
         if arguments == "-":
             arguments = sys.stdin.read()
         try:
@@ -73,18 +70,6 @@ def call(
     code = int(not result["ok"])
     exit_without_threads(code)
     return code
-
-
-def _build_pipeline(target: str) -> Pipeline:
-    loaded = load_target(target)
-    if (registry := find_registry(loaded)) is not None:
-        check_schemas(registry, target)  # now, so that the tree shows the time of the call alone
-    if isinstance(loaded, Pipeline):
-        return loaded
-    try:
-        return standard(loaded)
-    except SetupError as exc:
-        raise CommandError(f"{target}: {exc}") from None
 
 
 async def _run(pipeline: Pipeline, target: str, asker: Asker, call: Call) -> CallReport:

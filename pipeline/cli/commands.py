@@ -107,8 +107,7 @@ def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # a
     from .lint.lint_command import lint
 
     with print_command_errors():
-        code = lint(target, as_json=as_json, strict=strict)
-    sys.exit(code)
+        sys.exit(lint(target, as_json=as_json, strict=strict))
 
 
 @toolcall.command()
@@ -332,8 +331,7 @@ def bench(
 
     options = BenchOptions(call, calls, result, run_tools, stages, concurrency, backend, as_json, svg, compare)
     with print_command_errors():
-        code = bench(target, Asker.load(*asked), options)
-    sys.exit(code)
+        sys.exit(bench(target, Asker.load(*asked), options))
 
 
 @toolcall.command(context_settings={"allow_interspersed_args": False})
@@ -538,8 +536,7 @@ def replay(journal: Path, target: str, as_json: bool, test: Path | None, run_rea
     from .journal_commands import replay
 
     with print_command_errors():
-        code = replay(journal, target, as_json=as_json, test=test, run_reads=run_reads)
-    sys.exit(code)
+        sys.exit(replay(journal, target, as_json=as_json, test=test, run_reads=run_reads))
 
 
 @toolcall.group()
@@ -565,8 +562,7 @@ def check(file: Path, target: str, sent: tuple[str, str] | None, principal: str)
     from .policy_command import check_policy
 
     with print_command_errors():
-        code = check_policy(file, target, sent, principal)
-    sys.exit(code)
+        sys.exit(check_policy(file, target, sent, principal))
 
 
 @toolcall.group()
@@ -590,8 +586,7 @@ def list_calls(db: Path) -> None:
     from .store_commands import list_undecided
 
     with print_command_errors():
-        code = list_undecided(db)
-    sys.exit(code)
+        sys.exit(list_undecided(db))
 
 
 @ledger.command(name="show")
@@ -602,8 +597,7 @@ def show_call(db: Path, id_: str) -> None:
     from .store_commands import show_delivery
 
     with print_command_errors():
-        code = show_delivery(db, id_)
-    sys.exit(code)
+        sys.exit(show_delivery(db, id_))
 
 
 @ledger.command(name="resolve")
@@ -623,8 +617,7 @@ def resolve_call(db: Path, id_: str, landed: str, value: str | None, by: str) ->
     from .store_commands import resolve_call as resolve
 
     with print_command_errors():
-        code = resolve(db, id_, landed=landed == "landed", value=value, by=by)
-    sys.exit(code)
+        sys.exit(resolve(db, id_, landed=landed == "landed", value=value, by=by))
 
 
 class _StoreFirst(click.Group):
@@ -654,8 +647,7 @@ def list_(store: Path, everything: bool) -> None:  # noqa: FBT001  # click passe
     from .store_commands import list_approvals
 
     with print_command_errors():
-        code = list_approvals(store, everything=everything)
-    sys.exit(code)
+        sys.exit(list_approvals(store, everything=everything))
 
 
 @approvals.command()
@@ -666,8 +658,7 @@ def show(store: Path, id_: str) -> None:
     from .store_commands import show_approval
 
     with print_command_errors():
-        code = show_approval(store, id_)
-    sys.exit(code)
+        sys.exit(show_approval(store, id_))
 
 
 @approvals.command()
@@ -687,8 +678,7 @@ def approve(store: Path, id_: str, by: str, arguments: str | None, message: str)
     from .store_commands import decide
 
     with print_command_errors():
-        code = decide(store, id_, approve=True, by=by, arguments=arguments, message=message)
-    sys.exit(code)
+        sys.exit(decide(store, id_, approve=True, by=by, arguments=arguments, message=message))
 
 
 @approvals.command()
@@ -701,8 +691,7 @@ def reject(store: Path, id_: str, by: str, message: str) -> None:
     from .store_commands import decide
 
     with print_command_errors():
-        code = decide(store, id_, approve=False, by=by, arguments=None, message=message)
-    sys.exit(code)
+        sys.exit(decide(store, id_, approve=False, by=by, arguments=None, message=message))
 
 
 @toolcall.command()
@@ -723,5 +712,4 @@ def audit(store: Path, only_verify: bool, expect: str, secret_file: Path | None)
     from .store_commands import print_audit, verify_audit
 
     with print_command_errors():
-        code = verify_audit(store, secret_file, expect) if only_verify or expect else print_audit(store, secret_file)
-    sys.exit(code)
+        sys.exit(verify_audit(store, secret_file, expect) if only_verify or expect else print_audit(store, secret_file))

@@ -20,13 +20,13 @@ from ..journal import replay as replay_forms
 from ..journal.page import write_page
 from ..journal.regression_test import write_test
 from ..journal.summary import Tally, by_calls
-from ..messages.text import replace_surrogates
+from ..messages.text import format_count, replace_surrogates
 from ..middlewares import standard
 from ..privacy import neutralise
 from ..report.json_form import Form
 from .loading import load_target
 from .stdio import redirect_to_stderr
-from .terminal_text import CommandError, format_count
+from .terminal_text import CommandError, make_console
 
 _MOST_ROWS = 20  # of one table
 _MOST_CHANGES = 5  # examples of one tool
@@ -58,7 +58,7 @@ def report(journal: Path, *, as_json: bool, html: Path | None, jsonl: Path | Non
     if as_json:
         print(json.dumps(summary.as_json()))
     elif html is None:
-        print_summary(_make_console(), summary)
+        print_summary(_make_wide_console(), summary)
 
 
 def explain(journal: Path, call_id: str) -> None:
@@ -106,7 +106,7 @@ def replay(journal: Path, target: str, *, as_json: bool, test: Path | None, run_
     if as_json:
         print(json.dumps(found.as_json()))
     else:
-        print_changes(_make_console(), found)
+        print_changes(_make_wide_console(), found)
     return int(found.changed > 0)
 
 
@@ -140,8 +140,8 @@ def _clean(text: str, *, limit: int | None = _LONGEST, keep_lines: bool = False)
     return replace_surrogates(neutralise(text, limit=limit, keep_lines=keep_lines))
 
 
-def _make_console() -> Console:
-    console = Console(highlight=False, markup=False, emoji=False)
+def _make_wide_console() -> Console:
+    console = make_console()
     if not console.is_terminal:
         console.width = 120
     return console

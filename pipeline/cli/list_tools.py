@@ -12,11 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import Unavailable
+from ..messages.text import format_count
 from ..privacy import dump_neutral_json, neutralise
 from ..tools.definition import Tool
 from .loading import check_schemas, load_registry
 from .stdio import redirect_to_stderr
-from .terminal_text import format_count
+from .terminal_text import make_console
 
 _MAX_NESTED = 3  # references to follow within one type: types that refer to each other have factorially many paths
 _JOINED_BY = (("anyOf", " or "), ("oneOf", " or "), ("allOf", " and "))
@@ -34,7 +35,7 @@ def print_tools(target: str, *, as_json: bool) -> None:
     if as_json:
         print(dump_neutral_json(registry.definitions(), indent=2))
         return
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = make_console()
     if not len(registry):
         console.print(f"{target} has no tools", soft_wrap=True)
         return

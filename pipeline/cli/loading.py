@@ -13,6 +13,8 @@ from typing import Any, cast
 
 import attrs
 
+from toolcall_pipeline.middlewares import standard
+
 from ..compose.pipeline import Pipeline
 from ..errors import SetupError
 from ..messages import Wording
@@ -95,6 +97,29 @@ def check_schemas(registry: ToolView, target: str) -> None:
             tool.definition()
     except SetupError as exc:
         raise CommandError(f"{target}: {fit_on_one_line(str(exc), _MAX_TEXT)}") from exc
+
+
+def load_checked(target: str) -> ToolView | Pipeline:
+    """`load_target`, and `check_schemas` of its registry."""
+    loaded = load_target(target)
+    if (registry := find_registry(loaded)) is not None:
+        check_schemas(registry, target)
+    return loaded
+
+
+def load_pipeline(target: str) -> Pipeline:
+    """The pipeline that the target names, or the standard one over its registry; the schemas are built.
+
+    Raises:
+        CommandError: As `load_target` and `check_schemas`; or the registry makes no pipeline.
+    """
+    loaded = load_checked(target)
+    if isinstance(loaded, Pipeline):
+        return loaded
+    try:
+        return standard(loaded)
+    except SetupError as exc:
+        raise CommandError(f"{target}: {exc}") from None
 
 
 def _import_module(name: str, target: str) -> ModuleType:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from returns.result import Failure
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from ..call import Call, ValidCall
-from ..errors import SetupError, ToolError
-from ..messages import render
-from ..middlewares import Available, Resolve, Validate
-from ..policies import PolicyRule, RuleSet, read_rules
+from ..call import Call, ResolvedCall, ValidCall
+from ..compose import Pipeline
+from ..errors import SetupError
+from ..messages import Wording, render
+from ..middlewares import standard
+from ..parameters import Limits
+from ..policies import PolicyRule, RelayPolicy, RuleSet, read_policy
+from ..policies.relay_policy import Budget
 from ..privacy import neutralise
+from ..stores import Memory
+from ..tools.definition import Tool
 from ..tools.view import ToolView
 from .loading import check_schemas, load_registry
 from .stdio import redirect_to_stderr
@@ -40,28 +45,39 @@ def check_policy(path: Path, target: str, sent: tuple[str, str] | None, principa
         registry = load_registry(target)
         check_schemas(registry, target)
     try:
-        rules = read_rules(path)
-        rules.check_tools(registry)
+        policy = read_policy(path)
+        limits = policy.limits.of_arguments() if "limits" in policy.given else Limits()
+        canonical = "canonical_names" in policy.given and policy.canonical_names
+        pipeline = standard(registry, policy=policy, store=Memory(), limits=limits, canonical_names=canonical)
     except SetupError as exc:
         raise CommandError(str(exc)) from exc
-    console = Console(highlight=False, markup=False, emoji=False)
-    if sent is None:
-        _print_tools(console, rules, registry)
-        return 0
-    return _print_decision(console, rules, registry, Call(*sent, principal=principal))
-
-
-def _print_tools(console: Console, rules: RuleSet, registry: ToolView) -> None:
-    table = Table("tool", "effect", "action", "if", "decided by", box=None, pad_edge=False)
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    if sent is not None:
+        call = Call(*sent, principal=principal)
+        return _print_decision(console, policy.rules or RuleSet(), _validate(pipeline, registry, call), call)
     for tool in registry:
-        rows = [(rule.action, _describe_conditions(rule), name) for name, rule in rules.list_for(tool)]
-        if not rows or rows[-1][1]:  # the last rule leaves some calls to the default
-            rows.append((rules.default, "", "default"))
-        for place, cells in enumerate(rows):
-            first = (tool.name, tool.effect) if place == 0 else ("", "")
-            table.add_row(*(Text(neutralise(cell)) for cell in (*first, *cells)))
-    console.print(table)
-    console.print(f"version {rules.version}")
+        console.print(neutralise(f"{tool.name} ({tool.effect}{', closed' if tool.name in registry.closed else ''})"))
+        for kind, line in _describe(tool, policy, limits):
+            console.print(f"  {kind:8} {neutralise(line)}")
+    console.print(f"version {policy.version}")
+    return 0
+
+
+def _describe(tool: Tool[..., Any], policy: RelayPolicy, limits: Limits) -> Iterator[tuple[str, str]]:
+    """All that a tool gets, each with its kind; of several lines of one kind the first has it."""
+    rules = (policy.rules or RuleSet()).list_for(tool)
+    for place, (name, rule) in enumerate(rules):
+        conditions = _describe_conditions(rule)
+        words = f", with the words {rule.message!r}" if rule.message else ""
+        yield "" if place else "rule", f"{rule.action} by {name}{conditions and f' if {conditions}'}{words}"
+    if not rules or _describe_conditions(rules[-1][1]):  # the last rule leaves some calls to the default
+        yield "" if rules else "rule", f"{(policy.rules or RuleSet()).default} by default"
+    yield "limits", _describe_limits(tool, policy, limits)
+    for place, budget in enumerate(policy.budgets):
+        yield "" if place else "budget", _describe_budget(budget)
+    if names := [name for name, own in policy.renames.items() if own == tool.name]:
+        yield "rename", ", ".join(names)
+    yield "wording", _describe_wording(policy.wording or Wording())
 
 
 def _describe_conditions(rule: PolicyRule) -> str:
@@ -70,24 +86,42 @@ def _describe_conditions(rule: PolicyRule) -> str:
     return " and ".join([*found, *(["the arguments fit"] if rule.arguments is not None else [])])
 
 
-def _print_decision(console: Console, rules: RuleSet, registry: ToolView, call: Call) -> int:
-    found = _validate(registry, call)
+def _describe_limits(tool: Tool[..., Any], policy: RelayPolicy, limits: Limits) -> str:
+    own = policy.of_tool(tool.name)
+    timeout = next((each for each in (own.timeout, tool.timeout, policy.timeout) if each is not None), None)
+    attempts = next(each for each in (own.attempts, tool.attempts, policy.attempts) if each is not None)
+    seconds = "no limit of time" if timeout is None else f"{timeout:g} s for each attempt"
+    size = f"{limits.bytes:,} bytes, {limits.depth} levels, {limits.keys:,} keys"
+    return f"{seconds}; attempts: {attempts}; arguments: {size}"
+
+
+def _describe_budget(budget: Budget) -> str:
+    window = "for good" if budget.window is None else f"in {budget.window:g} s"
+    return f"{budget.calls:g} calls {window}, for each {budget.per}"
+
+
+def _describe_wording(wording: Wording) -> str:
+    more = [f"templates: {', '.join(wording.templates)}"] if wording.templates else []
+    listed = [] if wording.listed is None else [f"listed: {wording.listed}"]
+    return ", ".join([f"profile: {wording.profile}", f"verbosity: {wording.verbosity}", *more, *listed])
+
+
+def _print_decision(console: Console, rules: RuleSet, found: ValidCall | Failure[Any] | None, call: Call) -> int:
     if not isinstance(found, ValidCall):
-        console.print(f"refused before the policy is asked: {neutralise(render(found), keep_lines=True)}")
+        text = "" if found is None else render(found)
+        console.print(f"refused before the policy is asked: {neutralise(text, keep_lines=True)}")
         return 1
     decision = rules.decide(found)
-    console.print(neutralise(decision.reason))
+    renamed = "" if found.tool.name == call.name else f"{found.tool.name}: "
+    console.print(neutralise(renamed + decision.reason))
     if decision.message:
         console.print(f"the model reads: {neutralise(decision.message, keep_lines=True)}")
     return 0
 
 
-def _validate(registry: ToolView, call: Call) -> ValidCall | ToolError:
-    resolved = Resolve(registry)(call)
-    if isinstance(resolved, Failure):
-        return resolved.failure()
-    available = Available(registry)(resolved)
-    if isinstance(available, Failure):
-        return available.failure()
-    valid = Validate()(available)
-    return valid.failure() if isinstance(valid, Failure) else valid
+def _validate(pipeline: Pipeline, registry: ToolView, call: Call) -> ValidCall | Failure[Any] | None:
+    """The call as the rules would judge it, or why it does not come to them."""
+    resolved = pipeline.resolve(call)
+    if isinstance(resolved, ResolvedCall) and (closed := registry.closed.get(resolved.tool.name)) is not None:
+        return Failure(closed)
+    return pipeline.validate(call)

@@ -24,7 +24,7 @@ from ..mcp.serving import make_server
 from ..mcp.stdio_transport import StdioTransport
 from ..stores import SQLite
 from .asker import NOBODY, Asker
-from .loading import check_schemas, find_registry, keep, load_target, open_pipeline, word
+from .loading import keep, load_checked, open_pipeline, word
 from .run.interruption import catch_signals, exit_without_threads, to_exit_code
 from .shared_options import AS_IT_IS, Worded
 from .stdio import redirect_to_stderr, take_stdin, take_stdout
@@ -103,9 +103,7 @@ def serve(
 
 
 def _load_pipeline(target: str, policy: Path | None, store: Path | None) -> Pipeline:
-    loaded = load_target(target)
-    if (registry := find_registry(loaded)) is not None:
-        check_schemas(registry, target)
+    loaded = load_checked(target)
     if any(map(os.environ.get, _EXPORT)) and isinstance(get_tracer_provider(), ProxyTracerProvider):
         from ..telemetry import configure  # the module of the tools has not done it
 

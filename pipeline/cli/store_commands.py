@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import anyio
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -21,7 +20,7 @@ from ..errors import SetupError
 from ..middlewares import Ledger
 from ..privacy import dump_neutral_json, neutralise
 from ..stores import SQLite, StoreError
-from .terminal_text import CommandError
+from .terminal_text import CommandError, make_console
 
 T = TypeVar("T")
 _NO_SUCH = "no such call is undecided: it was decided, or still runs"
@@ -42,9 +41,9 @@ def list_approvals(path: Path, *, everything: bool) -> int:
         cells = (each.id, each.state, each.tool, _write_arguments(each), each.principal, _write_time(each.at))
         table.add_row(*(Text(neutralise(cell)) for cell in cells))
     if table.row_count:
-        _console().print(table)
+        make_console().print(table)
     else:
-        _console().print("no call waits" if not everything else "there are no approvals")
+        make_console().print("no call waits" if not everything else "there are no approvals")
     return 0
 
 
@@ -74,7 +73,7 @@ def show_approval(path: Path, id_: str) -> int:
         "decided by": found.by,
         "message": found.message,
     }
-    console = _console()
+    console = make_console()
     for name, value in rows.items():
         if value:
             console.print(Text(f"{name:<13}{neutralise(value)}"), soft_wrap=True)
@@ -105,7 +104,7 @@ def decide(path: Path, id_: str, *, approve: bool, by: str, arguments: str | Non
     found = _ask_approvals(path, take)
     is_taken = found.state == ("approved" if approve else "rejected")
     by_whom = f" by {neutralise(found.by)}" if found.by else ""
-    _console().print(
+    make_console().print(
         Text(f"{found.state}{by_whom}: {neutralise(found.tool)} {_write_arguments(found)}"), soft_wrap=True
     )
     return 0 if is_taken else 1
@@ -118,7 +117,7 @@ def list_undecided(path: Path) -> int:
         CommandError: The file is not a ledger, or cannot be read.
     """
     found = _ask_ledger(path, lambda ledger: ledger.undecided())
-    console = _console()
+    console = make_console()
     if not found:
         console.print("no call is undecided")
         return 0
@@ -138,8 +137,8 @@ def show_delivery(path: Path, id_: str) -> int:
         CommandError: As `list_undecided`.
     """
     found = _ask_ledger(path, lambda ledger: ledger.show(id_))
-    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-    console.print(neutralise(json.dumps(found, indent=2), keep_lines=True) if found else "nothing is kept of this call")
+    text = neutralise(json.dumps(found, indent=2), keep_lines=True) if found else "nothing is kept of this call"
+    make_console().print(text, soft_wrap=True)
     return 0 if found else 1
 
 
@@ -154,7 +153,7 @@ def resolve_call(path: Path, id_: str, *, landed: bool, value: str | None, by: s
     except ValueError as exc:
         raise CommandError(f"--value is not JSON: {exc}") from None
     done = _ask_ledger(path, lambda ledger: ledger.resolve(id_, landed=landed, value=result, by=by))
-    _console().print("decided" if done else _NO_SUCH)
+    make_console().print("decided" if done else _NO_SUCH)
     return 0 if done else 1
 
 
@@ -227,10 +226,6 @@ def _run(path: Path, ask: Callable[[], Awaitable[T]]) -> T:
         return anyio.run(ask)
     except (SetupError, StoreError) as exc:
         raise CommandError(f"{path}: {exc}") from exc
-
-
-def _console() -> Console:
-    return Console(highlight=False, markup=False, emoji=False)
 
 
 def _write_arguments(found: Approval) -> str:

@@ -6,11 +6,22 @@ import os
 import sysconfig
 import traceback
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _MAX_TEXT = 300  # characters of the exception's own text
 _LIBRARIES = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
 _OURS = [str(Path(__file__).parents[1])]
 _FOREIGN = ("<frozen", *(path + os.sep for path in _LIBRARIES + _OURS))  # how the names of foreign files begin
+
+
+def make_console() -> Console:
+    """A console that prints texts as they are: whoever wrote them, none of them is markup."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False)
 
 
 def fit_on_one_line(text: str, limit: int) -> str:
@@ -23,11 +34,6 @@ def shorten_path(file: str) -> str:
     """The path relative to the current directory, if the file is in it."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
-
-
-def format_count(count: int, noun: str) -> str:
-    """``1 tool``, ``2 tools``, ``1,000 tools``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 class CommandError(Exception):

@@ -81,8 +81,7 @@ def match_requests(calls: Sequence[Call], requests: Sequence[Request]) -> list[R
     else one with the same id and an argument in common. Of several requests it is the one with which it has most
     arguments in common, then the one with its id: some providers number the calls of each reply anew. The rest goes
     by the order of the calls, unless there are fewer calls than requests: then it is unknown which request is meant,
-    and to
-    answer the wrong one is worse than to leave both open.
+    and to answer the wrong one is worse than to leave both open.
 
     Args:
         calls: The calls of a reply.

@@ -39,6 +39,10 @@ class EventLoop(Protocol):
         """Set a signal, in the thread of the loop; nothing happens if its task was cancelled."""
         ...
 
+    async def wait(self, signal: Any, seconds: float) -> None:
+        """Wait for a signal in a task of the loop, at most so long."""
+        ...
+
 
 def get_event_loop() -> EventLoop:
     """Return the event loop that the caller runs in."""
@@ -60,10 +64,7 @@ class _Asyncio:
         self.make_signal = partial(asyncio.Future[None], loop=loop)
 
     def is_current(self) -> bool:
-        try:
-            return asyncio.get_running_loop() is self._loop
-        except RuntimeError:  # the caller runs in no loop of asyncio
-            return False
+        return _find_asyncio_loop() is self._loop
 
     def call_soon(self, function: Callable[..., object], *args: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed
@@ -72,6 +73,14 @@ class _Asyncio:
     def set(self, signal: asyncio.Future[None]) -> None:
         if not signal.done():  # else the task that waited for it was cancelled
             signal.set_result(None)
+
+    async def wait(self, signal: asyncio.Future[None], seconds: float) -> None:
+        # A timer of the loop, for a cancel scope takes five times as long: in a write to a file a tenth of everything.
+        timer = self._loop.call_later(seconds, self.set, signal)
+        try:
+            await signal
+        finally:
+            timer.cancel()
 
 
 class _Trio:
@@ -95,6 +104,10 @@ class _Trio:
 
     def set(self, signal: _EventSignal) -> None:
         signal.event.set()
+
+    async def wait(self, signal: _EventSignal, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            await signal
 
 
 class _EventSignal(Signal):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias, cast
 
 import attrs
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from pydantic_core import ArgsKwargs, SchemaValidator, to_json
 from pydantic_core.core_schema import definitions_schema
 
@@ -115,13 +115,11 @@ class ModelReader:
         model: The class of the model.
     """
 
-    model: Any
+    model: type[BaseModel]
 
     def __call__(self, arguments: Any) -> object:
         """Return the values of the fields; extra names are left out."""
-        read: Any = self.model.model_validate(load(arguments))
-        fields: dict[str, object] = vars(read)
-        return fields
+        return vars(self.model.model_validate(load(arguments)))
 
 
 @attrs.frozen

@@ -19,6 +19,7 @@ from ..call import Call, ValidCall, is_failure
 from ..compose import Pipeline
 from ..errors import Crashed, ExecutionFailed, SetupError
 from ..messages import File, Image, render
+from ..parameters.schema import is_array, is_object
 from ..privacy import approved
 from ..tools import Effect, ToolView
 from .approving import Decision, HostApprovals
@@ -158,22 +159,22 @@ def find_function_schema(invoke: Any, depth: int = 4) -> FuncSchema | None:
 
 def require_no_defaults(schema: Any) -> Any:
     """Return a JSON Schema that requires no property with a default or null: a strict one requires every property."""
-    if isinstance(schema, list):
+    if is_array(schema):
         return [require_no_defaults(each) for each in schema]
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return schema
     made = {key: require_no_defaults(each) for key, each in schema.items()}
     required, properties = made.get("required"), made.get("properties")
-    if isinstance(required, list) and isinstance(properties, dict):
+    if is_array(required) and is_object(properties):
         made["required"] = [name for name in required if not _may_be_left_out(properties.get(name))]
     return made
 
 
 def _may_be_left_out(schema: Any) -> bool:
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return False
-    forms = [schema.get("type"), *(each.get("type") for each in schema.get("anyOf") or () if isinstance(each, dict))]
-    return "default" in schema or any(each == "null" or (isinstance(each, list) and "null" in each) for each in forms)
+    types = [schema.get("type"), *(each.get("type") for each in schema.get("anyOf") or () if is_object(each))]
+    return "default" in schema or any(each == "null" or (is_array(each) and "null" in each) for each in types)
 
 
 def judge_repaired(tool: Any, pipeline: Pipeline) -> dict[str, Any]:
@@ -188,12 +189,25 @@ def judge_repaired(tool: Any, pipeline: Pipeline) -> dict[str, Any]:
 
         async def judge(context: Any, params: Any, call_id: str) -> Any:
             valid = foresee(pipeline, Call(tool.name, params))
-            return await wait_for(needs_approval(context, params if valid is None else dict(valid.params), call_id))
+            seen: dict[str, Any] = params if valid is None else dict(valid.params)
+            if valid is not None and _reads_otherwise(tool, seen):
+                return True
+            return await wait_for(needs_approval(context, seen, call_id))
 
         changed["needs_approval"] = judge
     if tool.tool_input_guardrails:
         changed["tool_input_guardrails"] = [_show_repaired(each, pipeline) for each in tool.tool_input_guardrails]
     return changed
+
+
+def _reads_otherwise(tool: Any, params: dict[str, Any]) -> bool:
+    """Whether a function gets other values than it was sent: by the SDK's rule a person decides then, and no policy.
+
+    They are defaults, conversions, and what its own validators make. Releases before 0.24 have no such rule.
+    """
+    prepare: Any = getattr(tool.on_invoke_tool, "prepare_arguments", None)
+    prepared = None if prepare is None else prepare(json.dumps(params), tool.name)
+    return prepared is not None and not prepared.unchanged
 
 
 def _show_repaired(guardrail: Any, pipeline: Pipeline) -> Any:
@@ -346,10 +360,9 @@ def _export(
             outcome = await signer.run(pipeline, call, context)
         else:
             is_approved = context.is_tool_approved(offered["name"], context.tool_call_id) is True
-            is_known = is_approved and await approvals.knows(call, context)
 
             def decide(_approval: Approval) -> Decision | None:
-                return Decision(approved=True, by="the user of the OpenAI Agents SDK") if is_known else None
+                return Decision(approved=True, by="the user of the OpenAI Agents SDK") if is_approved else None
 
             outcome = await approvals.run(call, context, decide)
         media = list_media(outcome)

@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
+from pydantic_core import SchemaValidator
 from returns.result import Failure
 
 from ..adapters.common import says_error
@@ -28,7 +29,7 @@ with requires("pydantic-ai-slim"):
     from pydantic_ai import BinaryContent, FunctionToolset, RunContext, Tool, exceptions
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.exceptions import ApprovalRequired, ModelRetry, ToolFailed
-    from pydantic_ai.messages import ModelRequest, RetryPromptPart, ToolCallPart, ToolReturnPart
+    from pydantic_ai.messages import ModelRequest
 
 _PASSES = (
     *(
@@ -39,6 +40,7 @@ _PASSES = (
     ),
     *(exceptions.UsageLimitExceeded, exceptions.RunCancelled, exceptions.UnexpectedModelBehavior, exceptions.UserError),
 )
+_ANSWERS = ("tool-return", "retry-prompt")  # kinds of parts that answer a call; the second until 3.0
 _COUNTED = (exceptions.ToolRetryError, exceptions.ToolFailedError)  # failures that Pydantic AI has recorded itself
 
 
@@ -131,10 +133,12 @@ def _list_tools(ctx: Any) -> Mapping[str, Any]:
 
 
 def _describe(ctx: Any, tool: Any, tools: Mapping[str, Any]) -> HostTool:
-    validator: Any = getattr(tools.get(tool.name), "args_validator", None)
-    is_read = validator is not None and checks_names(validator)
-    read = ValidatorReader(validator, ctx.validation_context) if is_read else None
-    return HostTool(tool.description or "", tool.parameters_json_schema, (tool.metadata or {}).get("effect"), read)
+    validator: SchemaValidator | None = getattr(tools.get(tool.name), "args_validator", None)
+    read = None
+    if validator is not None and checks_names(validator):
+        read = ValidatorReader(validator, ctx.validation_context)
+    metadata: Mapping[str, Any] = tool.metadata or {}
+    return HostTool(tool.description or "", tool.parameters_json_schema, metadata.get("effect"), read)
 
 
 def put_names_right(response: Any, pipeline: Pipeline, known: Collection[str]) -> Any:
@@ -164,14 +168,14 @@ def tell_unknown_names(context: Any, pipeline: Pipeline, known: Collection[str])
 
 
 def _rename(part: Any, pipeline: Pipeline, known: Collection[str]) -> Any:
-    if not isinstance(part, ToolCallPart) or part.tool_name in known:
+    if part.part_kind != "tool-call" or part.tool_name in known:
         return part
     found = pipeline.resolve(Call(part.tool_name))
     return replace(part, tool_name=found.tool.name) if isinstance(found, ResolvedCall) else part
 
 
 def _retell(part: Any, pipeline: Pipeline, known: Collection[str]) -> Any:
-    if not isinstance(part, (ToolReturnPart, RetryPromptPart)) or not part.tool_name or part.tool_name in known:
+    if part.part_kind not in _ANSWERS or not part.tool_name or part.tool_name in known:
         return part
     found = pipeline.resolve(Call(part.tool_name))
     return replace(part, content=render(found, wording=pipeline.wording)) if type(found) is Failure else part

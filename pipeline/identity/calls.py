@@ -23,20 +23,25 @@ if TYPE_CHECKING:
 DELIVERY: StateKey[str] = StateKey("toolcall-pipeline.delivery")  # the name of an approval
 
 
-def delivery_of(call: ResolvedCall, secret: bytes = b"") -> str:
+def delivery_of(call: ResolvedCall, secret: bytes = b"", written: str = "") -> str:
     """The digest of the delivery that a call is; "": it has no id, so it is its own.
 
     An id that comes again with other arguments is another delivery: some providers number the calls of each reply anew.
+
+    Args:
+        call: The call.
+        secret: See `join_digest`.
+        written: Its `written_digest`, where that is known.
     """
     if named := call.get_state(DELIVERY, ""):  # it runs once, however it is sent or written
         return join_digest(call.principal, call.conversation, "approval", named, call.tool.name, secret=secret)
     if not call.id:
         return ""
     who = call.principal, call.conversation
-    return join_digest(*who, call.reply, call.id, call.tool.name, written_digest(call), secret=secret)
+    return join_digest(*who, call.reply, call.id, call.tool.name, written or written_digest(call), secret=secret)
 
 
-def intent_of(call: ResolvedCall, params: Mapping[str, object], secret: bytes = b"") -> str:
+def intent_of(call: ResolvedCall, params: Mapping[str, object], secret: bytes = b"", written: str = "") -> str:
     """The digest of what a call asks for.
 
     Args:
@@ -44,18 +49,31 @@ def intent_of(call: ResolvedCall, params: Mapping[str, object], secret: bytes = 
         params: Its validated params. If they hold an object that shows nothing to compare, the arguments as they were
             written count in their place.
         secret: See `join_digest`.
+        written: Its `written_digest`, where that is known.
     """
     try:
-        asked = params_digest(call.tool, params)
+        asked = params_digest(call.tool, params, known=(call.arguments, written))
     except NotPlainError:
-        asked = "written:" + written_digest(call)
+        asked = "written:" + (written or written_digest(call))
     return join_digest(call.principal, call.conversation, call.tool.name, asked, secret=secret)
 
 
-def params_digest(tool: Tool[..., Any], params: Mapping[str, object], secret: bytes = b"") -> str:
+def params_digest(
+    tool: Tool[..., Any],
+    params: Mapping[str, object],
+    secret: bytes = b"",
+    known: tuple[object, str] = (None, ""),
+) -> str:
     """The digest of validated params, without those equal to their declared default.
 
     So it makes no difference whether a model sends a default, and a release that adds one changes no digest.
+
+    Args:
+        tool: The tool, which declares the defaults.
+        params: The params.
+        secret: See `join_digest`.
+        known: The arguments as they were written, and their digest without a secret, which is returned if it says the
+            same. Default: that is not known.
 
     Raises:
         NotPlainError: An object in the params shows nothing to compare.
@@ -71,11 +89,19 @@ def params_digest(tool: Tool[..., Any], params: Mapping[str, object], secret: by
                 if canonical(value) == canonical(default):
                     continue
             kept[name] = value
-        return digest(kept, secret)
+        arguments, written = known
+        return written if written and _are_the_same(arguments, kept) else digest(kept, secret)
     except NotPlainError:
         raise
     except Exception as exc:  # an object of the tool's own may raise anything when it is looked into
         raise NotPlainError(type(exc).__name__) from exc
+
+
+def _are_the_same(arguments: object, kept: dict[str, object]) -> bool:
+    """Whether arguments have the very values of params, as those of a model that writes numbers as numbers."""
+    if type(arguments) is not dict or len(cast("dict[Any, Any]", arguments)) != len(kept):
+        return False
+    return all(kept.get(name, kept) is value for name, value in cast("dict[Any, Any]", arguments).items())
 
 
 def written_digest(call: Call, secret: bytes = b"") -> str:

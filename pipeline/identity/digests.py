@@ -16,6 +16,7 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from hashlib import blake2b
+from json.encoder import encode_basestring_ascii
 from pathlib import PurePath
 from typing import Any, cast
 from unicodedata import is_normalized, normalize
@@ -25,9 +26,11 @@ _MAX_DEPTH = 200
 _LONGEST_NUMBER = 40  # characters of a text that may be a number in quotation marks
 _LARGE = 10_000  # bits of an integer that is not written in decimal digits, which takes quadratic time
 _WORDS = {"true": True, "false": False}
+_FIRST_OF_WORDS = "tTfF"
 _NOT_STATE = frozenset(("__dict__", "__weakref__", "__pydantic_fields_set__", "__pydantic_private__"))
 _BYTES = 20
 _NO_SCALAR: Any = object()
+_write = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class NotPlainError(TypeError):
@@ -41,12 +44,9 @@ def join_digest(*parts: str, secret: bytes = b"") -> str:
         parts: The texts.
         secret: A key, at most 64 bytes: without it a text cannot be guessed from its digest. Default: none.
     """
-    made = blake2b(digest_size=_BYTES, key=secret)
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        made.update(b"%d:" % len(data))
-        made.update(data)
-    return made.hexdigest()
+    encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
+    data = b"".join([b"%d:%b" % (len(each), each) for each in encoded])
+    return blake2b(data, digest_size=_BYTES, key=secret).hexdigest()
 
 
 def digest(value: object, secret: bytes = b"") -> str:
@@ -55,7 +55,7 @@ def digest(value: object, secret: bytes = b"") -> str:
     Raises:
         NotPlainError: It holds an object that shows nothing to compare, or is nested too deeply.
     """
-    return join_digest(json.dumps(canonical(value), separators=(",", ":")), secret=secret)
+    return join_digest(_write(canonical(value)), secret=secret)
 
 
 def canonical(value: object, depth: int = _MAX_DEPTH) -> Any:
@@ -68,7 +68,12 @@ def canonical(value: object, depth: int = _MAX_DEPTH) -> Any:
     Raises:
         NotPlainError: As `digest`.
     """
-    form = _scalar(value)
+    kind = type(value)
+    if kind is str:  # before all others, for most are texts, integers and dicts
+        return _text(cast("str", value))
+    if kind is int:
+        return ["n", _number(cast("int", value))]
+    form = _NO_SCALAR if kind is dict or kind is list else _scalar(value)
     if form is not _NO_SCALAR:
         return form
     if depth <= 0:
@@ -77,13 +82,26 @@ def canonical(value: object, depth: int = _MAX_DEPTH) -> Any:
     if isinstance(value, Enum):
         return canonical(value.value, inner)
     if isinstance(value, Mapping):
-        pairs = cast("Mapping[object, object]", value).items()
-        return ["m", sorted(([canonical(key, inner), canonical(each, inner)] for key, each in pairs), key=json.dumps)]
+        return ["m", _pairs(cast("Mapping[object, object]", value), inner)]
     if isinstance(value, AbstractSet):
         return ["set", sorted((canonical(each, inner) for each in cast("AbstractSet[object]", value)), key=json.dumps)]
     if isinstance(value, Sequence):
         return ["l", [canonical(each, inner) for each in cast("Sequence[object]", value)]]
     return _object(value, inner)
+
+
+def _pairs(value: Mapping[object, object], depth: int) -> list[list[Any]]:
+    """The forms of names and values, in the order of what is written for them."""
+    pairs = [[canonical(key, depth), canonical(each, depth)] for key, each in value.items()]
+    if len(pairs) > 1:
+        names = {name for name, _ in pairs if type(name) is str}
+        # Names that differ decide the order alone, and no value need be written for it.
+        pairs.sort(key=_write_name if len(names) == len(pairs) else json.dumps)
+    return pairs
+
+
+def _write_name(pair: list[Any]) -> str:
+    return encode_basestring_ascii(pair[0])
 
 
 def _scalar(value: object) -> Any:
@@ -136,12 +154,13 @@ def _state_of(value: object) -> dict[str, object]:
 
 
 def _text(text: str) -> Any:
-    text = text if is_normalized("NFC", text) else normalize("NFC", text)
+    text = text if text.isascii() or is_normalized("NFC", text) else normalize("NFC", text)
     stripped = text.strip()
     if len(stripped) <= _LONGEST_NUMBER:
-        if (word := _WORDS.get(stripped.casefold())) is not None:
+        first = stripped[:1]
+        if first in _FIRST_OF_WORDS and (word := _WORDS.get(stripped.casefold())) is not None:
             return word
-        if stripped[:1].isdigit() or stripped[:1] == "-":
+        if first.isdigit() or first == "-":
             return ["n", number] if (number := _number_in(stripped)) is not None else stripped
     return stripped
 
@@ -168,15 +187,17 @@ def _number(value: float | Decimal | Fraction) -> Any:
         value = int(value)
         if value.bit_length() > _LARGE:
             return hex(value)
-        value = Decimal(value)
-    elif isinstance(value, float):
-        value = Decimal(float.__repr__(value))
-    if not value.is_finite():
-        return "nan" if value.is_nan() else str(value).casefold()
-    sign, digits, exponent = value.as_tuple()
-    written = "".join(map(str, digits)).lstrip("0")
+        sign, written, exponent = int(value < 0), str(abs(value)), 0
+    else:
+        if isinstance(value, float):
+            value = Decimal(float.__repr__(value))
+        if not value.is_finite():
+            return "nan" if value.is_nan() else str(value).casefold()
+        sign, digits, shift = value.as_tuple()
+        exponent = cast("int", shift)
+        written = "".join(map(str, digits)).lstrip("0")
     kept = written.rstrip("0")
-    return [sign, kept, cast("int", exponent) + len(written) - len(kept)] if kept else 0
+    return [sign, kept, exponent + len(written) - len(kept)] if kept else 0
 
 
 def _instant(value: datetime) -> str:

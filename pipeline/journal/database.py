@@ -75,7 +75,7 @@ class JournalFile:
             connection = sqlite3.connect(path, timeout=_WAITING, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as exc:
             raise JournalError(f"{path}: the journal cannot be opened: {_say(exc)}") from exc
-        with _Told(path), ExitStack() as undo:
+        with _telling(path), ExitStack() as undo:
             undo.callback(connection.close)
             version = _check(connection, path)
             if version < VERSION:
@@ -95,7 +95,7 @@ class JournalFile:
         """
         if not path.is_file():
             raise JournalError(f"{path}: there is no such file")
-        try:
+        with _telling(path):
             # A process that was killed leaves rows beside the file, which only who may write takes into it.
             try:
                 connection, version = _connect(path, "mode=rw")
@@ -107,8 +107,6 @@ class JournalFile:
                 connection.close()
                 _migrate(copy)
                 connection = copy
-        except sqlite3.Error as exc:
-            raise JournalError(f"{path}: {_say(exc)}") from exc
         return cls(connection, path)
 
     def write(self, forms: Sequence[Form], dropped: int = 0) -> None:
@@ -186,7 +184,7 @@ class JournalFile:
     @property
     def dropped(self) -> int:
         """Number of calls that were dropped, because the writer could not follow."""
-        with self._told():
+        with _telling(self.path):
             row = self._connection.execute("SELECT value FROM facts WHERE name = 'dropped'").fetchone()
         return 0 if row is None else int(row[0])
 
@@ -201,29 +199,21 @@ class JournalFile:
         self.close()
 
     def _select(self, query: str, values: tuple[Any, ...]) -> Iterator[Form]:
-        with self._told(), closing(self._connection.execute(query, tuple(map(_clean, values)))) as rows:
+        with _telling(self.path), closing(self._connection.execute(query, tuple(map(_clean, values)))) as rows:
             for (text,) in rows:
                 try:
                     yield cast("Form", json.loads(text))
                 except ValueError as exc:
                     raise JournalError(f"{self.path}: the file is damaged: a row is no JSON") from exc
 
-    def _told(self) -> _Told:
-        return _Told(self.path)
 
-
-class _Told:
-    """A block that raises an error of SQLite as a `JournalError`."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        """Nothing is to be done."""
-
-    def __exit__(self, _kind: object, exc: BaseException | None, _traceback: object) -> None:
-        if isinstance(exc, sqlite3.Error):
-            raise JournalError(f"{self._path}: {_say(exc)}") from exc
+@contextmanager
+def _telling(path: Path) -> Generator[None]:
+    """Raise an error of SQLite as a `JournalError`."""
+    try:
+        yield
+    except sqlite3.Error as exc:
+        raise JournalError(f"{path}: {_say(exc)}") from exc
 
 
 def _connect(path: Path, how: str) -> tuple[sqlite3.Connection, int]:

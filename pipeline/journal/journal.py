@@ -142,13 +142,6 @@ class Journal:
 
     def flush(self) -> None:
         """Return when all that was queued until now is in the file, or cannot be written to it."""
-        self._stop()
-
-    def close(self) -> None:
-        """Write what is queued, and close the file. The next call opens it again."""
-        self._stop()
-
-    def _stop(self) -> None:
         with self._lock:
             thread, self._thread = self._thread, None
             if thread is None:
@@ -159,6 +152,10 @@ class Journal:
             self._closing = False
         if self._queue:
             self._start()
+
+    def close(self) -> None:
+        """Write what is queued, and close the file. The next call opens it again."""
+        self.flush()  # whose thread closes the file when it ends
 
     def _start(self) -> None:
         with self._lock:

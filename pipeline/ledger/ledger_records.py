@@ -21,7 +21,7 @@ import attrs
 
 from .. import timing
 from ..call import ValidCall, make_uuid
-from ..identity import delivery_of, intent_of, join_digest
+from ..identity import delivery_of, intent_of, join_digest, written_digest
 from ..stores import Change, Entry, Store
 from .owners import Owner
 
@@ -34,6 +34,7 @@ Known: TypeAlias = Literal["yes", "no", "told", "lift", "lost"]
 Delivery: TypeAlias = dict[str, Any]
 Intent: TypeAlias = dict[str, Any]
 UNDECIDED = ("lift", "lost")
+_write = json.JSONEncoder(separators=(",", ":")).encode
 _TAG = 12  # digits of the part that one conversation's keys share: a cluster of Redis keeps them in one slot
 
 
@@ -71,8 +72,9 @@ class Names:
     def of(call: ValidCall, secret: bytes) -> Names:
         """The names of a call."""
         tag = _make_tag(call.principal, call.conversation, secret)
-        asked = tag + intent_of(call, call.params, secret)
-        given = delivery_of(call, secret)
+        written = written_digest(call)
+        asked = tag + intent_of(call, call.params, secret, written)
+        given = delivery_of(call, secret, written)
         id_ = f"{tag}{given}" if given else f"{tag}~{make_uuid()}"
         tool = _digest_name(call.tool.name, secret)
         return Names(id_, _delivery_key(id_), f"i/{asked}", f"r/{asked}", f"s/{tag}", tool)
@@ -143,7 +145,8 @@ class Records:
             gone[id_] = [opened.pop(id_)[1], "lost", timing.wall_time()]
         decides = tuple(id_ for id_, (key, *_) in gone.items() if key and key == delivery["key"])
         opened[names.id] = [owner.name, delivery["key"]]
-        gone.pop(names.id, None)
+        if call.tool.effect != "keyed":  # a key stays that of the intent until an answer to it decides
+            gone.pop(names.id, None)
         about = {"tool": call.tool.name, "principal": call.principal, "conversation": call.conversation}
         state = {**about, "effect": call.tool.effect, "at": delivery["at"], "open": opened, "lost": gone}
         changes = [Change(names.intent, _dump(state), None if entry is None else entry.version, self.keep)]
@@ -164,7 +167,8 @@ class Records:
             success: The answer to equal calls of later replies. None: they run.
         """
         names, expect, state = claim.names, claim.version, claim.intent
-        done = {**claim.delivery, "state": "ended", "known": known, "outcome": outcome, "done": timing.wall_time()}
+        of_all = "lost" if known == "no" and names.id in state["lost"] else known  # an earlier time may have landed
+        done = {**claim.delivery, "state": "ended", "known": of_all, "outcome": outcome, "done": timing.wall_time()}
         while True:
             changes = [self._change(names.intent, _end_in(state, claim, known), expect)]
             if names.delivery:
@@ -202,7 +206,13 @@ class Records:
         return [Change(names.delivery, _dump(done), expect, self.keep)]
 
     async def decide(
-        self, id_: str, intent: str, outcome: Mapping[str, Any] | None, by: str, also: Sequence[Change] = ()
+        self,
+        id_: str,
+        intent: str,
+        outcome: Mapping[str, Any] | None,
+        by: str,
+        also: Sequence[Change] = (),
+        known: Known = "told",
     ) -> bool:
         """Write what became of a lost delivery. False: it has changed meanwhile.
 
@@ -212,10 +222,11 @@ class Records:
             outcome: Its answer. None: it did not take effect, so the delivery is forgotten and may come again.
             by: Who says so.
             also: Further changes of the same write. Default: none.
+            known: ``"no"``: no body began this time, which says nothing of an earlier time. Default: it is decided.
         """
         key = _delivery_key(id_)
         entry, delivery = await self.read(key)
-        changes = await self._take_out(intent, id_, "told")
+        changes = await self._take_out(intent, id_, known)
         if entry is not None:
             done = {**delivery, "state": "ended", "known": "yes", "outcome": outcome, "done": timing.wall_time()}
             value = None if outcome is None else _dump({**done, "by": by})
@@ -232,7 +243,7 @@ class Records:
         """Take back a claim that was perhaps written, and whose body did not begin."""
         _, intent = await self.read(names.intent)
         if names.id not in owner.running and intent.get("open", {}).get(names.id, [""])[0] == owner.name:
-            await self.decide(names.id, names.intent, None, "")
+            await self.decide(names.id, names.intent, None, "", known="no")
 
     async def _take_out(self, intent: str, id_: str, known: Known) -> list[Change]:
         entry, state = await self.read(intent)
@@ -240,9 +251,9 @@ class Records:
             return []
         opened, lost = dict(state["open"]), dict(state["lost"])
         was_open = opened.pop(id_, None)
-        if known not in UNDECIDED:
+        if known in ("yes", "told"):
             lost.pop(id_, None)
-        elif was_open is not None:
+        elif known in UNDECIDED and was_open is not None:
             lost[id_] = [was_open[1], known, timing.wall_time()]
         return [self._change(intent, {**state, "open": opened, "lost": lost}, entry.version)]
 
@@ -283,7 +294,7 @@ def _end_in(intent: Intent, claim: Claim, known: Known) -> Intent:
     if known in UNDECIDED and intent["effect"] != "idempotent":  # which may run again in any case
         lost[claim.names.id] = [claim.key, known, timing.wall_time()]
     elif known in ("yes", "told"):
-        for id_ in claim.decides:
+        for id_ in (claim.names.id, *claim.decides):
             lost.pop(id_, None)
     return {**intent, "open": opened, "lost": lost}
 
@@ -294,4 +305,4 @@ def _delivery_key(id_: str) -> str:
 
 
 def _dump(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+    return _write(value).encode()

@@ -19,7 +19,9 @@ from ..policies.relay_policy import RelayPolicy
 from ..privacy import approved
 from ..telemetry import continued
 from ..tools import ToolContext, ToolRegistry
+from .asking_person import ask_person, decide, find_approvals, find_question
 from .call_answers import read_reply
+from .client_questions import ClientQuestions
 from .jsonrpc import Message, dump, is_message, key_of, read_object, replace_id, write_call_id
 from .known_tools import KnownTools
 from .own_requests import Answer, UnusableAnswerError
@@ -61,16 +63,22 @@ class CallRelay:
         upstream: The server.
         policy: The operator's decisions about it.
         make_pipeline: Makes the pipeline for a registry that is filled later.
+        questions: Asks the client about calls that wait for a person.
     """
 
     def __init__(
-        self, upstream: Upstream, policy: RelayPolicy, make_pipeline: Callable[[ToolRegistry], Pipeline]
+        self,
+        upstream: Upstream,
+        policy: RelayPolicy,
+        make_pipeline: Callable[[ToolRegistry], Pipeline],
+        questions: ClientQuestions,
     ) -> None:
         registry = ToolRegistry()
         self.known = KnownTools(registry, policy, self._call_server)
         self._upstream = upstream
         self._limits = policy.limits
         self._run = self.pipeline = make_pipeline(registry)
+        self._approvals, self._questions = find_approvals(self.pipeline), questions
         self._conversation = make_uuid()  # a relay has one client, which uses no id twice
         self._progress: dict[str, ToolContext[Exchange]] = {}  # by the token that the client gave
 
@@ -81,8 +89,9 @@ class CallRelay:
 
     async def answer(self, request: Message) -> bytes:
         """Run the call in a request. Returns the line that answers it."""
-        params = read_object(request, "params")
+        params, asked, given = self._questions.read_answer(read_object(request, "params"))
         meta = read_object(params, "_meta")
+        is_modern = _MODERN + "protocolVersion" in meta
         rest = {name: value for name, value in params.items() if name not in ("name", "arguments")}
         exchange = Exchange(rest, has_arguments="arguments" in params)
         call = Call(
@@ -92,8 +101,16 @@ class CallRelay:
             deps=exchange,
             conversation=self._conversation,
         )
+        if self._approvals is not None and asked:
+            await decide(self._approvals, call, asked, given)
         outcome = await self._run_call(call, meta)
-        return self._write(request["id"], outcome, call, exchange, is_modern=_MODERN + "protocolVersion" in meta)
+        if self._approvals is not None and self._questions.can_ask(meta, is_modern=is_modern):
+            if not is_modern:
+                if await ask_person(self._questions.ask, self._approvals, call, outcome):
+                    outcome = await self._run_call(call, meta)
+            elif (question := await find_question(self._approvals, call, outcome)) and question.approval != asked:
+                return dump({"jsonrpc": "2.0", "id": request["id"], "result": self._questions.hold(question)})
+        return self._write(request["id"], outcome, call, exchange, is_modern=is_modern)
 
     async def _run_call(self, call: Call, meta: Message) -> Outcome:
         refusal = await self._learn(call.name, meta)

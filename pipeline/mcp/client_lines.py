@@ -7,6 +7,7 @@ from typing import cast
 from anyio.abc import TaskGroup
 
 from ..privacy import neutralise
+from .client_questions import ClientQuestions
 from .jsonrpc import (
     INVALID_REQUEST,
     PARSE_ERROR,
@@ -45,6 +46,7 @@ class ClientLines:
         known: The tools that the relay has learned.
         running: The calls of tools that run.
         open_requests: Requests that have passed and have no answer yet.
+        questions: What the relay itself asks the client.
         reply: Sends the answer to a request to the client.
         writer: The stream that the client reads.
         group: Where calls run.
@@ -61,12 +63,14 @@ class ClientLines:
         known: KnownTools,
         running: RunningCalls,
         open_requests: OpenRequests,
+        questions: ClientQuestions,
         reply: Reply,
         writer: LineWriter,
         group: TaskGroup,
         max_line: int,
     ) -> None:
         self._upstream, self._known = upstream, known
+        self._questions = questions
         self._running, self._open = running, open_requests
         self._reply, self._writer = reply, writer
         self._group, self._max_line = group, max_line
@@ -129,7 +133,9 @@ class ClientLines:
         method = message.get("method")
         if method == CANCELLED:
             return key_of(read_object(message, "params").get("requestId")) in self._running
-        return method == TOOLS_CALL or self._open.is_void(message) or self._open.has_other_id(message)
+        if method == TOOLS_CALL or self._questions.is_answered_by(message):
+            return True
+        return self._open.is_void(message) or self._open.has_other_id(message)
 
     async def _keep(self, message: Message, size: int, batch: CallBatch | None) -> bool:
         """Deal with a message that does not pass. Returns False for one that does."""
@@ -140,6 +146,8 @@ class ClientLines:
             await self._running.begin(message, size, batch, self._group)
         elif method == CANCELLED:
             self._running.cancel(key_of(read_object(message, "params").get("requestId")))
+        elif self._questions.is_answered_by(message):
+            self._questions.take(message)
         elif self._open.has_other_id(message):
             answer = self._open.restore_id(message)
             await self._pass_on(dump(answer), [answer])

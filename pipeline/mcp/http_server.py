@@ -24,6 +24,7 @@ from .jsonrpc import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    PROTOCOL_VERSION,
     SERVER_ENDED,
     Message,
     dump,
@@ -36,7 +37,6 @@ from .server import ServerGoneError, UnsendableError
 from .server_session import find_first
 
 _LOG = get_logger()
-_VERSION = "io.modelcontextprotocol/protocolVersion"
 _CONNECTING = 30.0  # seconds
 _SESSION_ENDED = (INVALID_REQUEST, "Session terminated")  # how the transport reports a 404: a new greeting is due
 _DETAIL = 200  # characters of what the transport says, for the log
@@ -190,7 +190,7 @@ class HttpServer:
     def _make_headers(self, message: Message) -> dict[str, str] | None:
         """Return the headers that a server of 2026 uses to route a request."""
         inbound, params, method = self._transport.inbound, read_object(message, "params"), message.get("method")
-        version = read_object(params, "_meta").get(_VERSION) or self._version
+        version = read_object(params, "_meta").get(PROTOCOL_VERSION) or self._version
         if "id" not in message or not isinstance(method, str) or method == "initialize" or not version:
             return None
         headers = {inbound.MCP_PROTOCOL_VERSION_HEADER: version, inbound.MCP_METHOD_HEADER: method}

@@ -14,6 +14,7 @@ import attrs
 
 Message: TypeAlias = dict[str, Any]
 TOOLS_CALL: Final = "tools/call"
+PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"  # in ``_meta``, in the versions without a handshake
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600

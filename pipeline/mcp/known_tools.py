@@ -45,7 +45,7 @@ class KnownTools:
         self._listings: dict[str, tuple[int, list[Any]]] = {}  # by the cursor of the page that is to come
         self._before: dict[str, Message] | None = None  # the definitions that the last run of the server had
         self._lock = anyio.Lock()
-        self._unseen: set[str] = {*policy.tools}  # named in the policy, and not seen at the server
+        self._has_warned = False
 
     @property
     def changes(self) -> int:
@@ -105,6 +105,7 @@ class KnownTools:
             TimeoutError: It did not answer.
             InvalidAnswerError: It answered something else.
         """
+        name = self._policy.renames.get(name, name) if isinstance(name, str) else name
         if self._knows(name):
             return
         async with self._lock:
@@ -135,14 +136,18 @@ class KnownTools:
 
     def _warn_of_unknown(self, definitions: Mapping[str, Message]) -> None:
         """Log once the names in the policy that the server does not have: they may be misspelt."""
+        if self._has_warned:
+            return
+        self._has_warned = True
         told = "%sthe policy names a tool that the server does not have: %s"
-        for name in sorted(self._unseen):
+        for name in sorted(self._policy.tools):
             check = self._policy.of_tool(name).verify_with
             if name not in definitions:
                 _LOG.warning(told, self._policy.locate("tools", name), neutralise(name))
             if check and check not in definitions:
                 _LOG.warning(told, self._policy.locate("tools", name, "verify_with"), neutralise(check))
-        self._unseen.clear()
+        for mistake in self._policy.find_mistakes(definitions):
+            _LOG.warning("%s", neutralise(mistake))
 
     def _put(self, name: str, definition: Message) -> None:
         policy = self._policy.of_tool(name)

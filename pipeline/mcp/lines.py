@@ -166,17 +166,18 @@ class LineWriter:
 
     async def _write(self, line: bytes) -> None:
         async with self._lock:
-            await self._write_rest(begun=False)
+            await self._write_rest()
             self._rest = memoryview(line)
             begun = False
             try:
-                await self._write_rest(begun=False)
+                await self._write_rest()
                 begun = True
             finally:
                 if not begun and len(self._rest) == len(line):
                     self._rest = memoryview(b"")  # nothing of it was written, so nothing has to follow
 
-    async def _write_rest(self, *, begun: bool) -> None:
+    async def _write_rest(self) -> None:
+        begun = False
         while self._rest:
             try:
                 if not self._poll.poll(0):

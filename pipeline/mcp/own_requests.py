@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from secrets import token_hex
+from typing import TypeGuard
 
 import anyio
 import attrs
@@ -104,12 +105,16 @@ class OwnRequests:
         """Forget a request whose caller does not wait any more."""
         del self._waiting[request.request_id]
 
+    def is_ours(self, request_id: object) -> TypeGuard[str]:
+        """Whether an id is that of a request of ours, which may wait no more."""
+        return isinstance(request_id, str) and request_id.startswith(self._prefix)
+
     def deliver(self, request_id: object, answer: Message | Exception, line: bytes = b"") -> bool:
         """Hand an answer to the task that asked. Returns whether the request was ours.
 
         An answer without a waiting task, or a second one, is dropped.
         """
-        if not isinstance(request_id, str) or not request_id.startswith(self._prefix):
+        if not self.is_ours(request_id):
             return False
         waiting = self._waiting.get(request_id)
         if waiting is not None:

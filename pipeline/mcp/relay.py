@@ -15,6 +15,7 @@ from ..privacy import get_logger
 from ..tools import ToolRegistry
 from .call_relay import CallRelay
 from .client_lines import ClientLines
+from .client_questions import ClientQuestions
 from .jsonrpc import CallBatch, dump
 from .lines import BrokenLineError, LineReader, LineWriter, LongLine
 from .open_requests import CANCELLED, OpenRequests
@@ -49,7 +50,8 @@ class Relay:
     ) -> None:
         self._session = session = Session()
         self._upstream = Upstream(start, policy.limits, session)
-        self._calls = CallRelay(self._upstream, policy, make_pipeline)
+        questions = ClientQuestions(writer, session.read_capabilities)
+        self._calls = CallRelay(self._upstream, policy, make_pipeline, questions)
         self._running = RunningCalls(self._calls, policy.limits, self._reply)
         self._open = OpenRequests(policy.limits.in_flight, session)
         self._taken = 0  # lines of the client that were dealt with
@@ -61,6 +63,7 @@ class Relay:
             known=self._calls.known,
             running=self._running,
             open_requests=self._open,
+            questions=questions,
             reply=self._reply,
             writer=writer,
             group=self._group,

@@ -210,11 +210,8 @@ class RemoteServer:
         offer = self._tools.offers.get(name)
         structured = offer is not None and offer.definition.get("outputSchema") is not None
 
-        def tell(done: float, total: float | None, message: str) -> None:
-            context.progress(done, total, message)
-
         try:
-            answer = await session.call_tool(own, arguments, tell)
+            answer = await session.call_tool(own, arguments, context.progress)
         except (SessionLostError, RequestRefusedError, InvalidAnswerError) as exc:
             return read_exception(exc, self._text)
         return read_answer(answer, self._text, structured=structured, trusted=self._trust)

@@ -16,6 +16,7 @@ from .call_relay import CallRelay
 from .jsonrpc import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
+    PROTOCOL_VERSION,
     REPEATED,
     CallBatch,
     Message,
@@ -29,7 +30,6 @@ from .lines import BrokenLineError
 from .result_blocks import make_error_result
 
 _LOG = get_logger()
-_VERSION = "io.modelcontextprotocol/protocolVersion"
 
 # Sends the answer to the request of that key, maybe as a part of a batch. None: it was cancelled, and gets no answer.
 Reply: TypeAlias = Callable[[str, bytes | None, CallBatch | None], Awaitable[None]]
@@ -91,7 +91,7 @@ class RunningCalls:
             error = make_error(request_id, INVALID_REQUEST, REPEATED)
             await self._reply(key, dump(error), batch)
         elif self._is_full(size):
-            is_modern = _VERSION in read_object(read_object(request, "params"), "_meta")
+            is_modern = PROTOCOL_VERSION in read_object(read_object(request, "params"), "_meta")
             result = make_error_result(Unavailable("", "busy"), complete=is_modern, wording=self._relay.wording)
             await self._reply(key, dump({"jsonrpc": "2.0", "id": request_id, "result": result}), batch)
         else:

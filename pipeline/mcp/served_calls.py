@@ -24,7 +24,7 @@ from ..telemetry.event_rows import PROGRESS, Event
 from ..telemetry.logs import log_failure
 from ..tools import Tool
 from .asking import ASKED, OURS, AskingCall, let_ask, serve_end
-from .asking_person import ask_person, find_approvals
+from .asking_person import Question, ask_person, find_approvals, takes_forms
 from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, REPEATED, Message, key_of, write_call_id
 from .result_blocks import KIND, make_result
 from .served_tools import ServedTools
@@ -149,9 +149,18 @@ class ServedCalls:
     async def _run_decided(self, run: Callable[[Call, Any], Awaitable[Outcome]], call: Call, context: Any) -> Outcome:
         """Run a call; if it waits for a person, ask the one at the client, and give the answer to what was decided."""
         outcome = await run(call, context)
-        if self._approvals is not None and await ask_person(context, self._approvals, call, outcome):
-            return await run(call, context)
-        return outcome
+        if self._approvals is None or not _can_be_asked(context):
+            return outcome
+
+        async def ask(question: Question) -> Message:
+            session, request_id = context.session, context.request_id
+            params = question.params
+            answer = await session.elicit_form(
+                params["message"], params["requestedSchema"], related_request_id=request_id
+            )
+            return {"action": answer.action, "content": answer.content}
+
+        return await run(call, context) if await ask_person(ask, self._approvals, call, outcome) else outcome
 
     async def _run(self, call: Call, _context: Any) -> Outcome:
         try:
@@ -234,6 +243,11 @@ def _read_parent(meta: Mapping[str, Any]) -> AbstractContextManager[None]:
     if not isinstance(meta.get("traceparent"), str):
         return _NO_PARENT
     return continued({key: value for key, value in meta.items() if isinstance(value, str)})
+
+
+def _can_be_asked(context: Any) -> bool:
+    able = context.session.client_capabilities
+    return able is not None and takes_forms(able.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 def _read_number(value: object) -> float | None:

@@ -23,12 +23,11 @@ from ..event_loops import get_event_loop
 from ..options import check_type
 from .asking import AskingCalls
 from .http_transport import OneAnswer
-from .jsonrpc import Message
+from .jsonrpc import TOOLS_CALL, Message
 from .sdk_server import SdkServer
 from .served_calls import ServedCalls, complete, is_modern, with_odd_arguments
 from .served_tools import ServedTools
 
-_CALL: Final = "tools/call"
 _NAME: Final = "toolcall"
 _PATIENCE: Final = 5.0  # seconds for a client to take a notification
 _MARGIN: Final = 0.01  # seconds, for what is lost when times are subtracted
@@ -148,7 +147,7 @@ async def _pass(middlewares: list[Any], seal: Any, context: Any, call_next: Call
     Its span of a call would be an ``execute_tool`` span too, around the span of the pipeline, so that each call counts
     twice.
     """
-    if context.method == _CALL:
+    if context.method == TOOLS_CALL:
 
         def call_tool(unsealed: Any) -> Awaitable[Any]:
             return call_next(with_odd_arguments(unsealed))

@@ -67,8 +67,7 @@ def make_tool(
 _PROSE: Final = frozenset(("description", "title", "$comment"))  # shown to the model, without meaning to a parser
 _MAX_TEXT: Final = 20_000  # characters of a description
 _MAX_DEPTH: Final = 100  # levels of a schema
-# Controls, overrides of direction, tags, and the variation selectors that can carry a hidden text: the selectors of the
-# second
+# Controls, overrides of direction, tags, and the variation selectors that can carry a hidden text: those of the second
 # block, and several in a row (Unicode 16, sections 23.1, 23.2, 23.4 and 23.9). Other format characters are part of
 # ordinary words and emoji.
 _HIDDEN = re.compile(

@@ -278,6 +278,10 @@ class Session:
         """
         self._asked = {key: self._asked[key] for key in kept if key in self._asked}
 
+    def read_capabilities(self) -> Message:
+        """The capabilities that the client declared in its handshake."""
+        return read_object(read_object(self._told.get(f"{INITIALIZE} ", {}), "params"), "capabilities")
+
     @property
     def is_greeted(self) -> bool:
         """Whether there was a handshake, so that the server may announce changes without a listener."""

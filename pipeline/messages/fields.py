@@ -22,16 +22,11 @@ from .style import Verbosity
 from .templates import Fields, TemplateKey
 from .text import format_wait, is_known_time, round_seconds, shorten, strip_prefix, to_one_line
 
-
-def _as_is(text: str) -> str:
-    return text
-
-
 # How an attribute of an error fills a template, by the attribute's name. All others are names, and are shortened.
 _FORMATS: Mapping[str, Callable[[Any], str]] = {
-    "message": _as_is,
-    "reason": _as_is,
-    "details.suggestion": _as_is,
+    "message": str,
+    "reason": str,
+    "details.suggestion": str,
     "question": strip_prefix,
     "requested": lambda name: shorten(name) or "(no name)",
     "suggestions": format_suggestions,

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import attrs
 
-from ..errors import ERROR_TYPES, Crashed, FailureDetails, OutcomeUnknown, Problem, ToolError
+from ..errors import ERROR_TYPES, NO_DETAILS, Crashed, FailureDetails, OutcomeUnknown, Problem, ToolError
 from ..foreign_values import safe_str
 
 _MAX_ITEMS = 1_000
@@ -40,7 +40,7 @@ def _fit(value: object, field: Any) -> Any:  # noqa: C901, PLR0912  # a table of
         case "Landed":
             return value if type(value) is str and value in ("no", "yes") else "maybe"
         case "FailureDetails":
-            return _coerce(value) if isinstance(value, FailureDetails) else FailureDetails()
+            return _coerce(value) if isinstance(value, FailureDetails) else NO_DETAILS
         case "tuple[Problem, ...]":
             return tuple(_coerce(each) for each in _as_items(value) if isinstance(each, Problem))
         case "tuple[str, ...]":

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from .parts import Part, join_parts
 from .result_parts import find_parts
-from .values import to_data
+from .values import elide_middle, to_data
 
 _MARK = f"float-{uuid4().hex[:8]}:"  # no text begins with it
 _TOKEN = re.compile(f'"{_MARK}([-+.0-9eE]*)"')
@@ -43,15 +43,9 @@ def shorten_result(value: object, room: int, way: str = "") -> Any:
 
 
 def elide(text: str, room: int, way: str = "") -> str:
-    """Shorten a text to its head (two thirds of the room) and its tail, with a note on the rest between them."""
-    if len(text) <= room:
-        return text
-    marker = f"\n… ({len(text):,} of {len(text):,} characters left out{_tell(way, room)}) …\n"
-    kept = max(0, room - len(marker))
-    marker = f"\n… ({len(text) - kept:,} of {len(text):,} characters left out{_tell(way, room)}) …\n"
-    tail = kept // 3
-    shorter = f"{text[: kept - tail]}{marker}{text[len(text) - tail :]}"
-    return shorter if len(shorter) < len(text) else text
+    """As `elide_middle`, with a note that says how to get the rest."""
+    more = f"of {len(text):,} characters left out{_tell(way, room)}"
+    return elide_middle(text, room, lambda count: f"\n… ({count:,} {more}) …\n")
 
 
 def shorten_parts(parts: list[Part], room: int, way: str, value: object) -> object:

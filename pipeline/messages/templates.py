@@ -22,8 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from operator import attrgetter
 from string import Formatter
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from ..errors import ERROR_TYPES, SetupError
 
@@ -158,11 +159,7 @@ def _compile(items: tuple[tuple[str, Texts], ...]) -> Templates:
     for key, texts in items:
         kind, template = _parse(key, texts)
         found.setdefault(kind, []).append(template)
-    return Templates({kind: tuple(sorted(each, key=_rank, reverse=True)) for kind, each in found.items()})
-
-
-def _rank(template: _Template) -> Any:
-    return template.rank
+    return Templates({kind: tuple(sorted(each, key=attrgetter("rank"), reverse=True)) for kind, each in found.items()})
 
 
 def _parse(key: str, texts: Texts) -> tuple[str, _Template]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import chain
 from typing import Any, cast
 
@@ -56,20 +57,19 @@ def as_json(value: object) -> str:
     return _dump(join_parts(parts) if result is None or result.structured is None else result.structured)
 
 
-def elide_middle(text: str, limit: int | None) -> str:
-    """Return head and tail of a long text, with a note of the length between them.
+def elide_middle(text: str, limit: int | None, describe: Callable[[int], str] = _LEFT_OUT.format) -> str:
+    """Return head (two thirds) and tail of a long text, with a note of the length between them.
 
     Args:
         text: Any text.
         limit: Characters of the result; more only if they cannot hold the note. None: no limit.
+        describe: Makes the note, from the number of characters that are left out.
     """
     if limit is None or len(text) <= limit:
         return text
-    room = max(0, limit - len(_LEFT_OUT.format(len(text))))
-    marker = _LEFT_OUT.format(len(text) - room)
-    head = room - room // 3
-    tail = room - head
-    shorter = f"{text[:head]}{marker}{text[len(text) - tail :]}"
+    room = max(0, limit - len(describe(len(text))))
+    tail = room // 3
+    shorter = f"{text[: room - tail]}{describe(len(text) - room)}{text[len(text) - tail :]}"
     return shorter if len(shorter) < len(text) else text
 
 

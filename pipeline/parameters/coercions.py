@@ -47,9 +47,8 @@ _SEVERAL = re.compile(  # separators, arrows, a bullet, quoted pieces: such text
     r"|^(?:[-*+]|[0-9]+[.)])\s",
     re.IGNORECASE,
 )
-_SPECIAL = re.compile(
-    r"^[-+#$%~]|[/\\@=]|\w[.:]\w|\d-\d"
-)  # in a path, an address or an option: two such words are two values
+# In a path, an address or an option: two such words are two values.
+_SPECIAL = re.compile(r"^[-+#$%~]|[/\\@=]|\w[.:]\w|\d-\d")
 _THOUSANDS = re.compile(r"-?[0-9]{1,3}(?:[.,][0-9]{3})+")  # 1.000 or 1,000 may be one or a thousand
 _DECIMAL_COMMA = re.compile(r"-?[0-9]+,[0-9]+")
 _PLAIN_FRACTION = re.compile(r"-?[0-9]+\.[0-9]+")

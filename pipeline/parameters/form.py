@@ -1,8 +1,8 @@
 """Write the form of valid arguments: their names and nesting, with a typed hole in place of each value.
 
 ``{"city": <string: Name of the city>, "day": <date YYYY-MM-DD>}``. Of a union, the form shows the branch that the sent
-value chooses: by its tag, else by its names, else by its type. Each form is filled with an example and validated before
-it is shown, so a model that follows it is not refused again.
+value chooses: by its tag, else by its names and their values, else by its type. Each form is filled with an example
+and validated before it is shown, so a model that follows it is not refused again.
 """
 
 from __future__ import annotations
@@ -95,6 +95,7 @@ class _Writer:
     is_valid: Any
     hides_constants: bool  # whether an only allowed value is a hole too
     parts: int = 0  # written so far
+    compared: int = 0  # parts of the sent value, with the branches of unions
 
     def write_whole(self, schema: JsonObject, sent: Mapping[str, Any]) -> tuple[str, Any, Any]:
         """Return the form, the example of all that is in it, and the example without what may be left out."""
@@ -234,28 +235,19 @@ class _Writer:
         return here
 
     def _select(self, branches: Sequence[Any], own: JsonObject, sent: Any, path: str) -> JsonObject:
-        best: JsonObject = {}
-        highest: tuple[int, ...] = ()
-        for branch in branches:
-            if branch is False:
-                continue
-            merged = self.maker.merge(branch) if is_object(branch) else {}
-            rank = self._rank(merge_schemas(own, merged), sent, 0, path)
-            if not highest or rank > highest:
-                best, highest = merged, rank
-        return best
+        ways = [self.maker.merge(each) if is_object(each) else {} for each in branches if each is not False]
+        ranks = [self._rank(merge_schemas(own, each), sent, 0, path) for each in ways]
+        highest = max(ranks, default=())
+        equal = [each for each, rank in zip(ways, ranks, strict=True) if rank == highest]
+        if len(equal) > 1:  # several branches have the names that were sent: their values decide
+            return max(equal, key=lambda each: self._compare(merge_schemas(own, each), sent, 0, path))
+        return equal[0] if equal else {}
 
     def _rank(self, node: JsonObject, sent: Any, depth: int, path: str) -> tuple[int, ...]:
         """Compare a branch with what was sent: first the type, then the tags, then the names."""
         self.parts += 1
-        if depth < _MAX_STEPS and self.parts < _MAX_PARTS:
-            for keyword in _UNIONS:
-                if is_array(inner := node.get(keyword)) and inner:
-                    own = {key: value for key, value in node.items() if key != keyword}
-                    ways = [
-                        merge_schemas(own, self.maker.merge(each)) for each in inner[:_MAX_BRANCHES] if is_object(each)
-                    ]
-                    return max((self._rank(each, sent, depth + 1, path) for each in ways), default=(-1,))
+        if depth < _MAX_STEPS and self.parts < _MAX_PARTS and (ways := self._list_ways(node)) is not None:
+            return max((self._rank(each, sent, depth + 1, path) for each in ways), default=(-1,))
         declared: JsonObject = _object(node.get("properties"))
         kinds = _kinds(node)
         sent_kind = "" if sent is _ABSENT else json_type(sent)
@@ -269,14 +261,47 @@ class _Writer:
             ]
             right = sum(_is_one_of(value, values) for value, values in tags)
             known = sum(name in declared or name in (_array(node.get("required"))) for name in sent)
-            lacking = sum(name not in sent for name in _array(node.get("required")))
-            return fits, useful, right - len(tags), right, known, -lacking
+            return fits, useful, right - len(tags), right, known
         if sent_kind == "array" and fits and len(sent) and is_object(items := node.get("items")):
             inner = self._rank(self.maker.merge(items), self._find_blamed(sent, path), depth + 1, f"{path}[0]")
             return fits, useful, *inner
         # A tag alone, as "sepa" for {"method": "sepa", …}, chooses its branch.
         named = sent_kind == "string" and any(_is_one_of(sent, self._list_allowed(each)) for each in declared.values())
-        return fits, useful, 0, int(named), 0, 0
+        return fits, useful, 0, int(named), 0
+
+    def _compare(self, node: JsonObject, sent: Any, depth: int, path: str) -> tuple[int, int]:
+        """Compare the parts of a value with a branch: the places that do not fit it, negative, and the right tags."""
+        self.compared += 1
+        if depth > _MAX_STEPS or self.compared > _MAX_PARTS:
+            return 0, 0
+        if (ways := self._list_ways(node)) is not None:
+            return max((self._compare(each, sent, depth + 1, path) for each in ways), default=(0, 0))
+        kinds, kind = _kinds(node), "" if sent is _ABSENT else json_type(sent)
+        if kind not in kinds and not (kind == "integer" and "number" in kinds):
+            return -1, 0
+        if allowed := self._list_allowed(node):
+            return (0, 1) if _is_one_of(sent, allowed) else (-1, 0)
+        parts: list[tuple[Any, Any, str]] = []
+        wrong = 0
+        if kind == "object":
+            declared, more = _object(node.get("properties")), node.get("additionalProperties", True)
+            wrong = sum(name not in sent for name in _array(node.get("required")))
+            wrong += sum(name not in declared for name in sent) if more is False else 0
+            parts = [(declared.get(name, more), value, f"{path}.{name}") for name, value in sent.items()]
+        elif kind == "array" and sent:
+            parts = [(node.get("items"), self._find_blamed(sent, path), f"{path}[0]")]
+        inside = [
+            self._compare(self.maker.merge(form), value, depth + 1, at) for form, value, at in parts if is_object(form)
+        ]
+        return sum(each for each, _ in inside) - wrong, sum(each for _, each in inside)
+
+    def _list_ways(self, node: JsonObject) -> list[JsonObject] | None:
+        """The branches of a union, each with what stands beside the union; None: it is none."""
+        for keyword in _UNIONS:
+            if is_array(inner := node.get(keyword)) and inner:
+                own = {key: value for key, value in node.items() if key != keyword}
+                return [merge_schemas(own, self.maker.merge(each)) for each in inner[:_MAX_BRANCHES] if is_object(each)]
+        return None
 
     def _list_allowed(self, form: Any) -> list[Any]:
         node = self.maker.merge(form) if is_object(form) else {}

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 import attrs
 
 from ..errors import InvalidParams, MalformedCall, Problem, SetupError
+from ..options import check_count
 from ..privacy import PublicText
 from .problems import ANY_FORM, describe_value
 from .schema import UNIONS, Form, JsonObject, class_of, is_array, is_object, resolve_ref
@@ -102,11 +103,8 @@ class Limits:
 
     def __attrs_post_init__(self) -> None:
         for name in ("bytes", "depth", "keys", "problems"):
-            given: Any = getattr(self, name)
-            if given is None and name != "problems":
-                continue
-            if type(given) is not int or given < 1:
-                raise SetupError(f"Limits: `{name}` must be an integer ≥ 1, not {given!r}")
+            if (given := getattr(self, name)) is not None or name == "problems":
+                check_count("Limits", name, given)
         size, depth, keys = (2**62 if each is None else each for each in (self.bytes, self.depth, self.keys))
         object.__setattr__(self, "most", (size, depth, keys))
         object.__setattr__(self, "_short", min(size // _UTF8, depth, keys))

@@ -55,13 +55,35 @@ def read_policy(path: str | PathLike[str]) -> RelayPolicy:
     telemetry = None
     if "telemetry" in given:
         telemetry = file.make(TelemetryPolicy, file.table(given.pop("telemetry"), "telemetry"), "telemetry")
+    renames = _read_renames(file, file.table(given.pop("renames", {}), "renames"))
     redact = given.get("redact", [])
     if not isinstance(redact, list):
         raise file.mistake(f"`redact` must be an array of names, not {redact!r}", "redact")
     given["redact"] = tuple(cast("list[Any]", redact))
-    parts: dict[str, Any] = {"tools": tools, "limits": limits, "telemetry": telemetry, "rules": rules}
+    parts: dict[str, Any] = {
+        "tools": tools,
+        "renames": renames,
+        "limits": limits,
+        "telemetry": telemetry,
+        "rules": rules,
+    }
     made = file.make(RelayPolicy, given, **parts, budgets=tuple(budgets))
     return attrs.evolve(made, locate=file.locate, given=frozenset(file.found), version=file.version)
+
+
+def _read_renames(file: TomlFile, table: Mapping[str, Any]) -> dict[str, str]:
+    """Further names, and the tools that they mean.
+
+    Raises:
+        SetupError: As `read_policy`.
+    """
+    for name, own in table.items():
+        if not isinstance(own, str) or not own:
+            raise file.mistake(f"`{name}` must be the name of a tool, not {own!r}", "renames", name)
+        if not name or own in table:
+            told = "an empty name means no tool" if not name else f"{own!r} is no tool: it has another name here itself"
+            raise file.mistake(told, "renames", name)
+    return dict(table)
 
 
 def _make_rules(file: TomlFile) -> RuleSet:

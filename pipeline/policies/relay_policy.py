@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Literal, cast
 
 import attrs
@@ -15,7 +15,7 @@ from ..options import check_count, check_number, check_type, read_url, refuse
 from ..parameters import Limits
 from ..privacy import REDACTED, Redact
 from ..toml_file import IN_CODE
-from ..tools import Effect
+from ..tools import Effect, ToolView
 from .rules import RuleSet
 
 _INDEX = re.compile(r"\[\d+\]")
@@ -143,6 +143,8 @@ class RelayPolicy:
     Args:
         rules: Rules that decide on each call. Default None: each call runs.
         budgets: How many calls may run. Default: as many as there are.
+        renames: Further names that calls may have, each with the own name of the tool that it means, which rules see.
+            Default: none.
         trust_annotations: Believe what the server says of the effects of its tools. Default False.
         canonical_names: Run a tool also if its name is written in another style, see ``Resolve``. Default True.
         timeout: Seconds for each attempt, > 0. Default None: no limit, the client has one.
@@ -176,6 +178,7 @@ class RelayPolicy:
     listed: int | None = None
     rules: RuleSet | None = attrs.field(default=None, kw_only=True)
     budgets: tuple[Budget, ...] = attrs.field(default=(), kw_only=True)
+    renames: Mapping[str, str] = attrs.field(factory=dict[str, str], hash=False, kw_only=True)
     given: frozenset[str] = attrs.field(
         default=frozenset(), eq=False, repr=False, kw_only=True, metadata={IN_CODE: True}
     )
@@ -196,6 +199,26 @@ class RelayPolicy:
         """The wording of texts for the model; None: the default."""
         words = Wording(self.profile, self.verbosity, self.templates, self.listed)
         return None if words == _DEFAULT_WORDING else words
+
+    def find_mistakes(self, known: Collection[str], aliases: Collection[str] = ()) -> Iterator[str]:
+        """The rules and renames that name a tool that is not there, and the renames that a tool has already, in words.
+
+        Args:
+            known: The own names of the tools.
+            aliases: Their further names. Default: none.
+        """
+        if self.rules is not None:
+            yield from self.rules.find_mistakes(known)
+        for name, own in self.renames.items():
+            if own not in known:
+                yield f"{self.locate('renames', name)}{name!r} means {own!r}, and there is no such tool"
+            elif name in known or name in aliases:
+                yield f"{self.locate('renames', name)}{name!r} is the name of a tool already, and means that one"
+
+    def check_tools(self, tools: ToolView) -> None:
+        """Raise SetupError for the first of the mistakes; an empty registry is not checked."""
+        for mistake in self.find_mistakes(tools.tools, tools.aliases) if len(tools) else ():
+            raise SetupError(mistake)
 
     def of_tool(self, name: str) -> ToolPolicy:
         """Return the decisions about a tool."""

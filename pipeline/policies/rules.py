@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from fnmatch import translate
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
 
@@ -16,7 +16,6 @@ from ..parameters import check_schema
 from ..privacy import PublicText, approved
 from ..tools.definition import Tool
 from ..tools.tool_options import Effect
-from ..tools.view import ToolView
 from .facts import make_plain_arguments
 
 # allow: the call runs. deny: it does not. approve: a person decides. dry_run: all but the body runs.
@@ -187,21 +186,16 @@ class RuleSet:
         """The rules that can decide on calls of a tool, in order, with their names."""
         return [(_name(number, rule), rule) for number, rule in self._rules_of(tool)]
 
-    def check_tools(self, tools: ToolView) -> None:
-        """Check that each tool that a rule names without a pattern is there.
-
-        Raises:
-            SetupError: A rule names a tool that is not there. An empty registry is not checked.
-        """
-        known = set(tools.tools)
-        for number, rule in enumerate(self.rules if known else ()):
+    def find_mistakes(self, known: Collection[str]) -> Iterator[str]:
+        """The rules that name, without a pattern, a tool that is not there, in words."""
+        for number, rule in enumerate(self.rules):
             for name in rule.tool:
                 if name not in known and _WILD.search(name) is None:
                     from difflib import get_close_matches  # only here
 
                     near = get_close_matches(name, known, 1)
                     hint = f"; did you mean {near[0]!r}?" if near else ""
-                    raise SetupError(f"{_name(number, rule)}: the rule names {name!r}, and there is no such tool{hint}")
+                    yield f"{_name(number, rule)}: the rule names {name!r}, and there is no such tool{hint}"
 
     def _rules_of(self, tool: Tool[..., Any]) -> _Rules:
         """The rules that fit a tool, up to the first that fits every call of it."""

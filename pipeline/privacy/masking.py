@@ -53,9 +53,8 @@ _CODED: Final = re.compile(
     r"(?<![A-Za-z0-9+/_-])(?=[A-Za-z0-9+/_=-]{4})(?![A-Z]?[a-z]*+(?![A-Za-z0-9+/_=-]))[A-Za-z0-9+/_-]++={0,2}"
 )
 _HEX: Final = re.compile(r"[0-9A-Fa-f]+")
-_IN_URL: Final = re.compile(
-    r"%(?:25)*(?:2[BbFf]|3[Dd])|\\/"
-)  # the signs of base64 in a URL, and a slash as PHP writes it
+# The signs of base64 in a URL, and a slash as PHP writes it.
+_IN_URL: Final = re.compile(r"%(?:25)*(?:2[BbFf]|3[Dd])|\\/")
 _HEX_APART: Final = re.compile(r"(?<=\b[0-9A-Fa-f]{2})[ :-](?=[0-9A-Fa-f]{2}\b)")
 # What a terminal or a document puts into a word without showing it, or where it begins a line.
 _BROKEN: Final = re.compile(r"[\u00ad\u200b-\u200d\u2060\ufeff]+|\r?\n[ \t]*")
@@ -68,9 +67,9 @@ _URL_ESCAPE: Final = re.compile(r"(?:%(?:25)*[0-9a-fA-F]{2})+|(?:%(?:25)*u[0-9a-
 _PERCENT_SIGN: Final = re.compile("%(?:25)*(?=[0-9a-fA-F]{2})")
 _PERCENT_U: Final = re.compile("%(?:25)*u([0-9a-fA-F]{4})")
 _NO_UTF8: Final = re.compile("[\udc80-\udcff]")  # bytes that are no UTF-8, as Python escapes them
-# A backslash that escapes nothing, as before a quote, is an escape too.
 _HTML: Final = re.compile(r"&(?:amp;)*(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
 _Span: TypeAlias = tuple[int, int]  # from where to where in a text
+# A backslash that escapes nothing, as before a quote, is an escape too.
 _BACKSLASH: Final = re.compile(
     r"\\+u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\+u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})"
     r"|\\+(?:u(?P<four>[0-9a-fA-F]{4})|U(?P<eight>[0-9a-fA-F]{8})|x(?P<two>[0-9a-fA-F]{2})"
@@ -105,6 +104,8 @@ class TextCollector:
                 enough for a secret are added.
         """
         least = 1 if declared else _LIKE_A_SECRET
+        if self.is_full or (type(value) is str and len(value) < least):  # most values of a large call
+            return
         pending: list[Any] = [value]
         for _ in range(_MAX_VALUES):
             if not pending or self.is_full:
@@ -125,7 +126,7 @@ class TextCollector:
 
     def make_mask(self) -> Callable[[str], str]:
         """Make a function that replaces these texts in another one, in any of the forms that this module finds."""
-        return Mask(tuple(sorted(self.texts, key=len, reverse=True)), frozenset(self.lines)) if self.texts else _keep
+        return Mask(tuple(sorted(self.texts, key=len, reverse=True)), frozenset(self.lines)) if self.texts else str
 
     def add_all(self, other: TextCollector) -> None:
         """Add what another one has collected."""
@@ -141,10 +142,6 @@ class TextCollector:
             held = (line for each in lines[:_MAX_LINES] if len(line := each.strip()) >= _LINE)
             self.lines.update(islice(held, max(0, _MAX_LINES - len(self.lines))))
         self.texts.update(list_parts(stripped))
-
-
-def _keep(text: str) -> str:
-    return text
 
 
 @or_default(None)

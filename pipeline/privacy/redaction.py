@@ -76,8 +76,9 @@ class Redaction:
         if facts is not None and facts.types and (kind := json_type(value)) and kind not in facts.types:
             return self._redact_text(value, forms, path)
         if isinstance(value, (Mapping, *_LISTS)):
-            asked = self._ask_of_container(cast("object", value), path)
-            if asked is not value:
+            container: object = cast("object", value)
+            # A hook that handles texts only may raise here, and is asked for those in it.
+            if path and (asked := self._ask(container, path, container)) is not container:
                 return asked
             if isinstance(value, Mapping):
                 return self._redact_object(cast("Mapping[Any, Any]", value), forms, path)
@@ -107,16 +108,16 @@ class Redaction:
         if schema is None:
             return {name: self._redact(each, [], [*path, name]) for name, each in islice(value.items(), _MAX_PARTS)}
         facts = schema.facts(forms)
-        free = () if facts.closed else schema.free_child(forms)
+        free = () if facts.names else schema.free_child(forms)
         shown: dict[Any, object] = {}
         for name, each in islice(value.items(), _MAX_PARTS):
-            child = schema.child(forms, name) if isinstance(name, str) else None
+            child = schema.child(forms, name) if isinstance(name, str) and name in facts.names else None
             if facts.secret_names:
                 self._withhold(name)
                 shown[f"{REDACTED} {len(shown) + 1}"] = self._withhold(each)
             elif child is not None:
                 shown[name] = self._redact(each, child, [*path, name])
-            elif facts.closed or name in schema.names:
+            elif facts.names or name in schema.names:
                 shown[name] = self._withhold(each, declared=False)
             else:
                 shown[name] = self._redact(each, free, [*path, name])
@@ -136,17 +137,9 @@ class Redaction:
             self.collector.add(value, declared=declared)
         return REDACTED
 
-    def _ask_of_container(self, value: object, path: list[int | str]) -> object:
-        """Ask the hook for an object or array. A hook that only handles texts may raise, and is asked for those."""
-        if self.hook is None or not path:
-            return value
-        with _SILENTLY:  # the application's own function
-            return self.hook(format_path(path), value)
-        return value
-
-    def _ask(self, value: object, path: list[int | str]) -> object:
+    def _ask(self, value: object, path: list[int | str], if_raised: object = REDACTED) -> object:
         if self.hook is None:
             return value
         with _SILENTLY:  # the application's own function
             return self.hook(format_path(path), value)
-        return REDACTED
+        return if_raised

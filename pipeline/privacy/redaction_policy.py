@@ -60,7 +60,7 @@ class RedactedCall:
         text = self.hide(text)
         if self.hook is None:
             return text
-        from ..privacy.redaction import Redaction
+        from .redaction import Redaction
 
         shown = Redaction(None, self.hook).redact_at((), text, path)
         return shown if isinstance(shown, str) else REDACTED
@@ -124,7 +124,7 @@ class RedactionPolicy:
         *,
         known: bool = False,
     ) -> RedactedCall:
-        from ..privacy.redaction import Redaction
+        from .redaction import Redaction
 
         if tool is None and not known and call.arguments not in _NOTHING and self._may_hold_secrets():
             return RedactedCall(_with(call, REDACTED), repairs, None, self.hook)

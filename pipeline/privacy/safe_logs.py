@@ -59,7 +59,7 @@ def make_safe(exc: BaseException, rewrite: Callable[[str], str] | None = None) -
     """
     if isinstance(exc, (StandIn, StandInGroup)):
         return exc
-    return _Copying(rewrite or _keep).copy_chain(exc)
+    return _Copying(rewrite or str).copy_chain(exc)
 
 
 def cut_traceback(traceback: TracebackType | None) -> TracebackType | None:
@@ -74,10 +74,6 @@ def cut_traceback(traceback: TracebackType | None) -> TracebackType | None:
     for link in reversed(links[:_KEPT_FRAMES] + links[-_KEPT_FRAMES:]):
         made = TracebackType(made, link.tb_frame, link.tb_lasti, link.tb_lineno)
     return made
-
-
-def _keep(text: str) -> str:
-    return text
 
 
 class _Copying:

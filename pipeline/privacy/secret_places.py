@@ -38,7 +38,7 @@ class Facts(NamedTuple):
     holds: bool  # it is secret, or may hold a secret
     types: frozenset[str]  # JSON types that the schema names there; empty: none
     secret_names: bool  # the names in an object are secret
-    closed: bool  # an object has declared names
+    names: frozenset[str]  # that are declared for an object
 
 
 @attrs.define(eq=False)
@@ -140,7 +140,7 @@ class SecretSchema:
             self.holds_secret(forms),
             frozenset(types),
             any(self.is_secret(self.expand([form.get("propertyNames")])) for form in forms),
-            self.declares_names(forms),
+            frozenset(name for form in forms for name in _mapping(form.get("properties"))),
         )
         if len(self._facts) < _MAX_STEPS:
             self._facts[id(forms)] = made

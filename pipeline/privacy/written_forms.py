@@ -25,9 +25,8 @@ _URL: Final = re.compile(
     re.IGNORECASE,
 )
 _USER_INFO: Final = re.compile(r"[^\s:@/]+:(?P<password>[^\s@]+)@[^\s@/]+\Z")  # as in a URL, without its scheme
-_SCHEME: Final = re.compile(
-    r"(?P<scheme>[A-Za-z][A-Za-z-]{2,20}) +(?P<credentials>\S+)\Z"
-)  # of an Authorization header
+# An Authorization header.
+_SCHEME: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z-]{2,20}) +(?P<credentials>\S+)\Z")
 # A data source name or a cookie: values under names.
 _PAIR: Final = re.compile(r"(?:^|[;&,\s])[\w .-]{1,40}=\s*(?P<value>'[^']*'|\"[^\"]*\"|[^;&,\s]*)")
 _MAX_PAIRS: Final = 20

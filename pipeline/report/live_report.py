@@ -73,16 +73,18 @@ class LiveReport(CallReport):
         Args:
             attempt: Number of the attempt that it starts in; 0 for none.
         """
-        own: dict[str, Any] = {
-            "attempt": attempt,
-            "executor": "",
-            "landed": "no",
-            "has_body": False,
-            "wait": 0.0,
-            "retry_reason": "",
-            "notes": None,
-        }
-        return attrs.evolve(self, raised=0, whole=self.whole or self, **own)
+        return attrs.evolve(
+            self,
+            attempt=attempt,
+            executor="",
+            landed="no",
+            has_body=False,
+            raised=0,
+            wait=0.0,
+            retry_reason="",
+            notes=None,
+            whole=self.whole or self,
+        )
 
     def let_pass(self, exc: Exception) -> bool:
         """Note that a stage raised ``exc``. Return True if the inner stages had raised the same exception before."""

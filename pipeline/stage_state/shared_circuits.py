@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from ..stores import Store, StoreError
+from ..stores import Store
 from .shared_values import AwayNotice, SharedValues
 
 _BUCKETS = 10  # of the window of a ratio
@@ -35,7 +35,8 @@ class Admission:
     """The permission of a call, and the report that its end owes.
 
     Attributes:
-        seconds: Seconds until the circuit may be tried, as far as they are known. 0: the call may run.
+        refused: Whether the call must not run.
+        seconds: Seconds until the circuit may be tried. 0: not known, or the call may run.
         transition: The number of the last change of state.
         probe: The name of the call as a probe; "": the circuit is closed.
         is_clean: Whether no failure is counted at present.
@@ -110,13 +111,8 @@ class SharedCircuits:
         return changed
 
     async def _ask(self, key: str, asks: str | Ended) -> Any:
-        try:
-            answer = await self._values.ask(self.prefix + key, asks)
-        except StoreError as exc:
-            self.notice.away(exc)
-            raise
-        self.notice.back()
-        return answer
+        with self.notice:
+            return await self._values.ask(self.prefix + key, asks)
 
     def _decide(self, value: bytes | None, asked: Sequence[str | Ended]) -> tuple[bytes | None, float, list[Any]]:
         now = self.clock()

@@ -182,13 +182,8 @@ class SharedUnits:
                 await self._ask(key, asked)
 
     async def _ask(self, key: str, asked: _Asked) -> bool:
-        try:
-            answer = await self._values.ask(self.prefix + key, asked)
-        except StoreError as exc:
-            self.notice.away(exc)
-            raise
-        self.notice.back()
-        return answer
+        with self.notice:
+            return await self._values.ask(self.prefix + key, asked)
 
     def _leave(self, place: tuple[KnownLoop, str], waiter: _Waiter) -> None:
         waiting = self._waiting[place]

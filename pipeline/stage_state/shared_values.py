@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from types import TracebackType
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import anyio
@@ -167,21 +168,21 @@ class SharedValues(Generic[A, B]):
 
 @attrs.define(eq=False)
 class AwayNotice:
-    """Says once in the log that a limit's store is away, and once that it answers again."""
+    """Around each question to a limit's store: says once in the log that it is away, and once that it answers again."""
 
     limit: str  # its name
     effect: str  # what becomes of calls meanwhile
     _is_away: bool = attrs.field(init=False, default=False)
 
-    def away(self, exc: StoreError) -> None:
-        """The store gave no answer."""
-        if not self._is_away:
+    def __enter__(self) -> None:
+        """Nothing has to be prepared."""
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None) -> None:
+        """A `StoreError` means that the store is away; another exception, as of a cancelled call, means nothing."""
+        if isinstance(exc, StoreError) and not self._is_away:
             self._is_away = True
             _log.warning("%s: the store gives no answer, so %s: %s", self.limit, self.effect, exc)
-
-    def back(self) -> None:
-        """The store gave an answer."""
-        if self._is_away:
+        elif kind is None and self._is_away:
             self._is_away = False
             _log.warning("%s: the store answers again", self.limit)
 

@@ -42,6 +42,7 @@ class Job:
     signal: Any
     error: Exception | None = None
     begun: bool = False
+    answered: bool = False
     given_up: bool = False  # its caller no longer waits
 
 
@@ -185,15 +186,12 @@ class BatchedStore(ABC, Generic[C]):
         """
         self._refuse_while_away()
         worker = self._submit(job)
-        answered = False
         try:
-            with anyio.move_on_after(self._timeout):
-                await job.signal
-                answered = True
+            await job.loop.wait(job.signal, self._timeout)
         finally:
-            if not answered:
+            if not job.answered:
                 self._give_up(job)
-        if not answered:
+        if not job.answered:
             text = f"{self._name} did not answer within {self._timeout:g} seconds"
             if job.begun:
                 self._away, self._try_at = text, monotonic() + _PAUSE
@@ -375,4 +373,5 @@ def _answer(jobs: list[Job]) -> None:
 
 def _wake(jobs: list[Job]) -> None:
     for job in jobs:
+        job.answered = True
         job.loop.set(job.signal)

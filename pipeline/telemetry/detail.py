@@ -102,9 +102,6 @@ class SpanDetail:
         object.__setattr__(self, "more", more)  # the class is frozen
 
 
-DEFAULT_DETAIL = SpanDetail()
-
-
 def captures_content() -> bool:
     """Whether the environment asks for arguments and results on spans."""
     return os.environ.get(semconv.CAPTURE, "").strip().upper() in _CAPTURE_VALUES

@@ -6,52 +6,30 @@ import atexit
 from collections.abc import Sequence
 from threading import Lock
 from time import monotonic
-from typing import Protocol
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from ..forking import register_after_fork
 
+if TYPE_CHECKING:
+    from .deferred import DeferredSpans
+
 DRAIN_SECONDS = 5.0  # how long the end of a process may be delayed by a backend that does not answer
-
-
-class SpanQueue(Protocol):
-    """A queue of spans that are still to be made."""
-
-    def flush(self) -> object:
-        """Make all waiting spans, on the caller's thread."""
-        ...
-
-    def wait_until_made(self, timeout: float) -> bool:
-        """Have all waiting spans made within so many seconds. Return True if they were."""
-        ...
-
-    def measure(self) -> object:
-        """Record the metrics of all waiting calls, on the caller's thread."""
-        ...
-
-    def drain(self, timeout: float) -> bool:
-        """Make all waiting spans, and drop those left after so many seconds. Return True if none was dropped."""
-        ...
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no span waits."""
-        ...
 
 
 class _Queues:
     """The existing queues. The references are weak: a queue goes with the pipeline that uses it."""
 
     def __init__(self) -> None:
-        self._all: WeakSet[SpanQueue] = WeakSet()
+        self._all: WeakSet[DeferredSpans] = WeakSet()
         self._lock = Lock()
         register_after_fork(self._renew_lock)
 
-    def add(self, queue: SpanQueue) -> None:
+    def add(self, queue: DeferredSpans) -> None:
         with self._lock:
             self._all.add(queue)
 
-    def list(self) -> Sequence[SpanQueue]:
+    def list(self) -> Sequence[DeferredSpans]:
         with self._lock:
             return tuple(self._all)
 
@@ -62,7 +40,7 @@ class _Queues:
 _queues = _Queues()
 
 
-def register_queue(queue: SpanQueue) -> None:
+def register_queue(queue: DeferredSpans) -> None:
     """Include a queue in `flush_queues`, for as long as it is referenced elsewhere."""
     _queues.add(queue)
 

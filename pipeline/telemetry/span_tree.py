@@ -111,13 +111,12 @@ def walk_tree(spans: Collection[S], guides: Guides = UNICODE) -> Iterator[tuple[
         yield from walk(next(iter(children)), "")
 
 
-def draw_tree(spans: Collection[FinishedSpan], guides: Guides = UNICODE, keys: Sequence[str] = REASON_KEYS) -> str:
+def draw_tree(spans: Collection[FinishedSpan], guides: Guides = UNICODE) -> str:
     """Return the spans as text, one per line: guides and name, milliseconds, ERROR if it failed, and why."""
     rows = [(guide + neutralise(span.name, limit=_MAX_NAME), span) for guide, span in walk_tree(spans, guides)]
     width = max((len(label) for label, _ in rows), default=0)
     lines = (
-        f"{label:{width}}  {duration_ms(span):9.2f} ms  {'' if span.status.is_ok else 'ERROR  '}"
-        f"{format_reasons(span, keys)}"
+        f"{label:{width}}  {duration_ms(span):9.2f} ms  {'' if span.status.is_ok else 'ERROR  '}{format_reasons(span)}"
         for label, span in rows
     )
     return "\n".join(line.rstrip() for line in lines)

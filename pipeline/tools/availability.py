@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
 from ..errors import Unavailable
+
+if TYPE_CHECKING:
+    from .view import ToolView
 
 _Key: TypeAlias = tuple[str, Hashable]  # reason and owner
 
@@ -107,17 +110,10 @@ class RemovalGate(DynamicGate):
         return bool(self._own) or bool(self._removed)
 
 
-class Whole(Protocol):
-    """The attributes that the gate of a view reads from the registry behind the view."""
-
-    tools: dict[str, Any]
-    closed: Mapping[str, Unavailable]
-
-
 class ViewGate(DynamicGate):
     """The gate of a view. Its own locks come first, then the tools it leaves out, then the locks of the registry."""
 
-    def __init__(self, whole: Whole, shown: frozenset[str], own: Mapping[str, Unavailable]) -> None:
+    def __init__(self, whole: ToolView, shown: frozenset[str], own: Mapping[str, Unavailable]) -> None:
         self._whole, self._shown, self._own = whole, shown, own
 
     def get(self, name: str, default: Any = None, /) -> Any:  # every call asks, as in ExpiringGate

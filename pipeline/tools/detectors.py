@@ -164,7 +164,7 @@ def _build_error(value: object, policy: TextPolicy, found: str) -> ToolError:
     if exc is not None and not found:
         return Crashed(exc)  # for Classify; its text is private, as if the tool had raised it
     kind = _find_kind(value)
-    text = _publish(found, policy, _MAX_TEXT) if found else PublicText("Tool execution failed")
+    text = _publish(found, policy, _MAX_TEXT) if found else PublicText(_FALLBACK)
     if not text and (code := _find_exit_code(value)):
         text = approved(f"Command failed with exit code {code}")
     if kind in ("timeout", "transient"):

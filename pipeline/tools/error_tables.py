@@ -11,6 +11,7 @@ import attrs
 
 from ..errors import (
     ERROR_TYPES,
+    NO_DETAILS,
     Crashed,
     Denied,
     ExecutionFailed,
@@ -43,7 +44,6 @@ Errors: TypeAlias = Mapping[type[Exception] | str, ErrorEntry]
 
 KINDS: tuple[str, ...] = (*get_args(FailureKind), "internal")
 _logger = get_logger()
-_NO_DETAILS = FailureDetails()
 _WITH_WAIT: tuple[Kind, ...] = ("unavailable", "timeout", "transient")  # these have a field of their own for it
 
 
@@ -159,7 +159,7 @@ def declared(failed: ToolFailed, tool: str) -> ToolError:
         kind,
         tool,
         as_public(getattr(said, "message", failed)) or PublicText(""),
-        details if type(details) is FailureDetails else FailureDetails(),
+        details if type(details) is FailureDetails else NO_DETAILS,
         landed=landed if landed in get_args(Landed) else "maybe",
         cause=failed,
     )
@@ -204,7 +204,7 @@ def build_error(  # noqa: C901  # one case for each kind
     kind: Kind,
     tool: str,
     message: PublicText,
-    details: FailureDetails = _NO_DETAILS,
+    details: FailureDetails = NO_DETAILS,
     *,
     retry_after: float | None = None,
     landed: Landed = "maybe",

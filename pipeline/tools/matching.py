@@ -18,7 +18,7 @@ _MIN_PART = 4  # letters; a shorter part of a name says too little
 _PART_SCORE = (99.0, 0.0)  # of the only name that contains the part: below a name that differs in case alone
 _MIN_SCORE = 70.0  # of 100; a name with less misleads more often than it helps
 _GENERIC = frozenset(("tool", "tools", "function", "functions", "func", "fn", "api", "call"))  # say nothing of a tool
-_MAX_SUGGESTIONS = 3  # suggestions
+_MAX_SUGGESTIONS = 3
 
 
 @attrs.frozen

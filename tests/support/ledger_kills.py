@@ -19,6 +19,7 @@ from shop import list_deliveries
 
 SUPPORT = Path(__file__).parent
 COUNT = 400  # deliveries
+Answers = defaultdict[str, list[tuple[str, str]]]  # by call id: kinds and texts
 
 
 def start(spec: str, folder: Path, seeds: list[int], count: int, mode: str) -> list[subprocess.Popen[str]]:
@@ -43,9 +44,9 @@ def let_go(processes: list[subprocess.Popen[str]]) -> None:
         process.stdin.flush()
 
 
-def read_answers(file: Path) -> dict[str, list[tuple[str, str]]]:
-    """By call id: kinds and texts."""
-    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+def read_answers(file: Path) -> Answers:
+    """The answers that workers wrote."""
+    found = Answers(list)
     for line in file.read_text().splitlines() if file.exists() else []:
         id_, kind, text = json.loads(line)
         found[id_].append((kind, text))
@@ -107,9 +108,23 @@ def make_all_again(spec: str, folder: Path, workers: int, mode: str) -> Tally:
     for process in last:
         process.communicate(timeout=300)
     assert [process.returncode for process in last] == [0] * workers
-    answers = read_answers(folder / "answers")
+    tally = check_answers(folder, early, read_answers(folder / "answers"), COUNT, workers)
+    assert mode == "plain" or not tally.unknown
+    sys.stderr.write(f"{spec.partition(':')[0]}, {workers} at once, {mode}: {tally}\n")  # with -s
+    return tally
 
-    lines = [line.split() for line in (folder / "effects").read_text().splitlines()]
+
+def check_answers(folder: Path, early: Answers, answers: Answers, count: int, workers: int = 1) -> Tally:
+    """Check the answers and effects of a shop after the last pass, which nothing killed.
+
+    Args:
+        folder: Has the file of effects: tool, call id, key.
+        early: The answers before the last pass.
+        answers: Those of the last pass, one from each worker.
+        count: Deliveries.
+        workers: Workers of the last pass.
+    """
+    lines = [line.split()[:3] for line in (folder / "effects").read_text().splitlines()]
     effects = Counter((tool, id_) for tool, id_, _ in lines)
     keys = defaultdict[str, set[str]](set)
     for tool, id_, key in lines:
@@ -117,7 +132,7 @@ def make_all_again(spec: str, folder: Path, workers: int, mode: str) -> Tally:
             keys[id_].add(key)
     unknown: list[str] = []
     forgotten = 0
-    for call in list_deliveries(COUNT):
+    for call in list_deliveries(count):
         got = answers[call.id]
         assert len(got) == workers
         assert len(set(got)) == 1
@@ -135,10 +150,7 @@ def make_all_again(spec: str, folder: Path, workers: int, mode: str) -> Tally:
             asked = cast("dict[str, object]", call.arguments)
             assert call.name == "put" or str(asked["to"]) in text
     assert all(len(each) == 1 for each in keys.values())
-    assert mode == "plain" or not unknown
-    tally = Tally(len(lines), len(unknown), sum(effects["pay", id_] for id_ in unknown), forgotten)
-    sys.stderr.write(f"{spec.partition(':')[0]}, {workers} at once, {mode}: {tally}\n")  # with -s
-    return tally
+    return Tally(len(lines), len(unknown), sum(effects["pay", id_] for id_ in unknown), forgotten)
 
 
 def race(spec: str, folder: Path, *, workers: int, count: int = 1000) -> None:

@@ -27,8 +27,9 @@ async def work(steps: int, ctx: Any) -> str:
     return "done"
 
 
-async def hang() -> str:
-    """Never end; note a cancellation."""
+async def hang(ctx: Any) -> str:
+    """Say that it began, and never end; note a cancellation."""
+    await ctx.report_progress(0, 1, f"hanging in {os.getpid()}")
     try:
         await anyio.sleep_forever()
     except anyio.get_cancelled_exc_class():

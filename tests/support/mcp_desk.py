@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -38,7 +39,8 @@ TOOLS: list[dict[str, Any]] = [
     },
     {"name": "pay", "inputSchema": {"type": "object", "properties": {"cents": {"type": "integer"}}}},
 ]
-INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"clientInfo": {"name": "test"}, "n": 1.50}}
+GREETING: dict[str, Any] = {"clientInfo": {"name": "test"}, "n": 1.50}
+INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": GREETING}
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": {"name": "t"}}
 
@@ -138,6 +140,7 @@ class Desk:
 
     policy: RelayPolicy
     tracing: Mapping[str, Any]
+    store: Path | None = None
 
     def __attrs_post_init__(self) -> None:
         self.from_client, self.client_end = os.pipe()
@@ -161,14 +164,15 @@ class Desk:
             return await self._runs.receive()
 
     def make_pipeline(self, registry: ToolRegistry) -> Pipeline:
-        made = make_pipeline(registry, self.policy).replace("retry", Retry(self.policy.attempts, 0))
+        made = make_pipeline(registry, self.policy, self.store).replace("retry", Retry(self.policy.attempts, 0))
         return made.replace("trace", Trace(**self.tracing)) if self.tracing else made
 
     async def run(self) -> None:
         reader = LineReader(self.from_client, self.policy.limits.line_bytes)
         relay = Relay(self.start_server, self.policy, self.make_pipeline, reader, LineWriter(self.to_client))
         try:
-            await relay.run()
+            async with relay.pipeline:
+                await relay.run()
         except ServerFailedError as exc:
             self.failed = exc
         finally:
@@ -210,9 +214,9 @@ class Desk:
         for fd in (self.from_client, self.client_reads, self.to_client):
             os.close(fd)
 
-    async def greet(self, server: ScriptedServer) -> None:
-        """Shake hands, as the versions before 2026 do."""
-        self.send(INITIALIZE)
+    async def greet(self, server: ScriptedServer, **said: object) -> None:
+        """Shake hands, as the versions before 2026 do; the client says this beside its name."""
+        self.send({**INITIALIZE, "params": {**GREETING, **said}})
         server.say({"jsonrpc": "2.0", "id": (await server.next())["id"], "result": {"protocolVersion": "2025-06-18"}})
         await self.receive()
         self.send(INITIALIZED)
@@ -220,9 +224,11 @@ class Desk:
 
 
 @asynccontextmanager
-async def open_desk(policy: RelayPolicy | None = None, **tracing: Any) -> AsyncGenerator[tuple[Desk, ScriptedServer]]:
+async def open_desk(
+    policy: RelayPolicy | None = None, *, store: Path | None = None, **tracing: Any
+) -> AsyncGenerator[tuple[Desk, ScriptedServer]]:
     """A relay that runs, and the first run of its server. ``tracing`` are options of Trace."""
-    desk = Desk(RelayPolicy() if policy is None else policy, tracing)
+    desk = Desk(RelayPolicy() if policy is None else policy, tracing, store)
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(desk.run)

@@ -12,11 +12,12 @@ from rich.text import Text
 
 from ...errors import SetupError
 from ...messages.style import CHARACTERS_PER_TOKEN
+from ...messages.text import format_count
 from ...privacy import dump_neutral_json, neutralise
 from ...tools import ToolRegistry, ToolView
 from ..loading import load_registry
 from ..stdio import redirect_to_stderr
-from ..terminal_text import format_count
+from ..terminal_text import make_console
 from .error_texts import ErrorTexts, check_error_texts, render_errors, sum_texts
 from .source_texts import Sources, check_sources, read_sources
 from .tool_findings import Finding, Severity, TokenCost, check_tools, estimate_costs
@@ -46,7 +47,7 @@ def lint(target: str, *, as_json: bool, strict: bool) -> int:
 
 
 def _print_report(target: str, report: LintReport) -> None:
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = make_console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPE_WIDTH
     if not report.tools and not report.findings:

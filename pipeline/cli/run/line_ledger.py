@@ -25,10 +25,11 @@ from ...errors import OutcomeUnknown, SetupError
 from ...foreign_values import or_default
 from ...identity import intent_of, join_digest
 from ...ledger import Delivery, Names, lives
+from ...messages.text import format_count
 from ...middlewares import Ledger
 from ...stores import Change, Entry, SQLite, StoreError
 from ...tools.definition import Tool
-from ..terminal_text import CommandError, format_count
+from ..terminal_text import CommandError
 from .results_file import ResultsFile, is_named
 
 LINE: StateKey[tuple[int, str]] = StateKey("toolcall-pipeline.run.line")  # its number and its digest

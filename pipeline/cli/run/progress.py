@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ...messages.text import format_count
 from ...privacy import neutralise
-from ..terminal_text import format_count
 from .calls_file import LineReader
 from .result_rows import MALFORMED
 from .results_file import SUCCESS

@@ -17,11 +17,12 @@ from toolcall_pipeline.middlewares import standard
 from ...compose.pipeline import Pipeline
 from ...errors import SetupError
 from ...executors import Executor, Thread
+from ...messages.text import format_count
 from ..asker import NOBODY, Asker
 from ..loading import check_schemas, find_registry, keep, load_target, word
 from ..shared_options import AS_IT_IS, Worded
 from ..stdio import redirect_to_stderr, take_stdin, take_stdout
-from ..terminal_text import CommandError, format_count
+from ..terminal_text import CommandError
 from .interruption import exit_without_threads, to_exit_code
 from .line_ledger import LineLedger
 from .line_runner import LineRunner, choose_executor, default_concurrency

@@ -11,9 +11,8 @@ import attrs
 
 from .slices import Spent
 
-_NOTCH = (
-    1.57  # of the IQR over √n: the notch of a box plot, McGill, Tukey and Larsen, The American Statistician 32 (1978)
-)
+# Of the IQR over √n: the notch of a box plot, McGill, Tukey and Larsen, The American Statistician 32 (1978).
+_NOTCH = 1.57
 _LAYOUT = 50.0  # ns; where objects lie in memory moves a figure by that much, however many rounds there are
 _LEAST_WAIT = 1_000  # ns; what is less is the price of looking at the clocks
 _FEW = 2  # one figure has no quartiles

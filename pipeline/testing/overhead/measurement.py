@@ -168,7 +168,7 @@ class Measurement:
         wanted = self.options.stages
         names = [name for name in self.pipeline.stages if wanted is None or name in wanted]
         stages = [await self.measure_stage(name) for name in names]
-        whole = await self.bench.difference(lambda: (self._batch(self.pipeline), self._bare(self.options.concurrency)))
+        whole = await self.bench.difference(lambda: (self._batch(self.pipeline), self._bare()))
         no_op = await self.measure_no_op()
         allocations = await count_allocations(self.pipeline, self.samples.calls, self.bodies)
         return Overhead(
@@ -224,14 +224,13 @@ class Measurement:
         """Calls through the same stages, compiled anew."""
         return make_batch(Pipeline(pipeline.entries), cycle(self.samples.calls), at_once or self.options.concurrency)
 
-    def _bare(self, at_once: int) -> Batch:
+    def _bare(self) -> Batch:
         """The tools alone."""
         bodies = [
             (find_tool(self.pipeline, call), self.samples.params.get(id(call.arguments), {}))
             for call in self.samples.calls
         ]
         turn = cycle((tool.fn, params) for tool, params in bodies if not (tool.context and self.options.run_tools))
-        del at_once
 
         async def run(times: int) -> None:
             for body, params in islice(turn, times):

@@ -60,18 +60,17 @@ class Bench:
     at_once: int
     settle: Callable[[], object] | None = None
 
-    async def difference(self, make: Callable[[], tuple[Batch, Batch]], *, at_once: int | None = None) -> Figure:
+    async def difference(self, make: Callable[[], tuple[Batch, Batch]]) -> Figure:
         """By how much one batch costs more than another.
 
         Args:
             make: Builds the two anew: the one, and what is to be subtracted.
-            at_once: Calls at the same time; default None: as many as the bench has.
         """
         until = monotonic() + self.seconds
         found: list[Spent] = []
         times: tuple[int, int] | None = None  # in a slice; chosen once
         while len(found) < _LEAST or (self._wants_more(found) and monotonic() < until):
-            whole, less = (Scenario(each, self.settle, at_once or self.at_once, _CALLS) for each in make())
+            whole, less = (Scenario(each, self.settle, self.at_once, _CALLS) for each in make())
             if times is None:
                 for scenario in (less, whole):
                     await scenario.prepare(self.slice)
