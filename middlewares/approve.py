@@ -183,12 +183,15 @@ class Approve:
     async def find_request(self, call: ValidCall, /) -> Approval | None:
         """The approval that exactly this call has, with its id and in its reply; None: it has none.
 
+        A call without an id has the one that waits for an equal call.
+
         Raises:
             StoreError: The store gave no answer.
         """
         _, rows = await self._requests.read(name_request(call, self.version))
         mine = [call.reply or call.get_state(TURN, ""), call.id]
-        return next((read_approval(row) for row in reversed(rows) if call.id and mine in row["calls"]), None)
+        found = (read_approval(row) for row in reversed(rows) if not call.id or mine in row["calls"])
+        return next((each for each in found if call.id or each.state == "pending"), None)
 
     async def find_call(self, id_: str, /) -> Call | Failure[Any]:
         """The call that an approval is for, as `Pipeline.resume` runs it.

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
@@ -14,6 +15,7 @@ from google.adk.agents.run_config import StreamingMode
 from google.adk.models import BaseLlm, LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import InMemoryRunner
+from google.adk.sessions import Session as ADKSession
 from google.adk.tools import FunctionTool, LongRunningFunctionTool, ToolContext
 from google.adk.tools.base_tool import BaseTool
 from google.genai import types
@@ -23,8 +25,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import TypeAdapter
 
+from host_approvals import Bank
 from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
-from toolcall_pipeline.hosts.adk import ToolcallPlugin
+from toolcall_pipeline import ToolContext as ToolcallContext
+from toolcall_pipeline import ToolRegistry
+from toolcall_pipeline.hosts.adk import ToolcallPlugin, export_tools
 from toolcall_pipeline.middlewares import standard
 
 
@@ -67,6 +72,21 @@ class Session:
             self.answers += [each.response for each in event.get_function_responses()]
             self.asked += [each for each in event.get_function_calls() if each.name == "adk_request_confirmation"]
         return self
+
+    async def dump(self) -> str:
+        """The session as text, as a service keeps it."""
+        sessions = self.runner.session_service
+        found = await sessions.get_session(app_name=self.runner.app_name, user_id="user", session_id=self.id)
+        return str(found.model_dump_json())
+
+    async def load(self, text: str) -> None:
+        """Go on with a session of another process."""
+        kept, sessions = ADKSession.model_validate_json(text), self.runner.session_service
+        made = await sessions.create_session(app_name=self.runner.app_name, user_id="user", session_id=kept.id)
+        for event in kept.events:
+            await sessions.append_event(made, event)
+            self.asked += [each for each in event.get_function_calls() if each.name == "adk_request_confirmation"]
+        self.id = kept.id
 
     async def answer(self, *, confirmed: bool) -> Session:
         response = types.FunctionResponse(
@@ -212,6 +232,34 @@ async def test_a_callback_of_the_agent_is_asked() -> None:
     assert session.answers == [{"result": "refused"}, {"result": "dropped"}]
     assert seen == [("drop", {"n": 1}), ("drop", {"n": 2})]
     assert ran == [2]
+
+
+@pytest.mark.parametrize("ours", [False, True])
+async def test_callbacks_after_a_tool_see_what_ran_and_what_it_gave(ours: bool) -> None:
+    """The arguments as a callback before it left them, and any value that is not None as it is; an image stays one."""
+    seen: list[Any] = []
+    image = types.Part.from_bytes(data=b"1", mime_type="image/png")
+    values: list[Any] = [7, "", [], 0, False, [{"a": 1}, {"image": image}]]
+
+    def give(n: int) -> Any:
+        """Give."""
+        return values[n]
+
+    def change(tool: Any, args: dict[str, Any], tool_context: Any) -> None:
+        args["n"] -= 10
+
+    def see(tool: Any, args: dict[str, Any], tool_context: Any, tool_response: Any) -> None:
+        seen.append((args["n"], tool_response))
+
+    model = saying([("give", {"n": 10 + number}) for number in range(len(values))])
+    around: Any = {"before_tool_callback": change, "after_tool_callback": see}
+    session = Session(
+        LlmAgent(name="agent", model=model, tools=[give], **around), *([ToolcallPlugin()] if ours else [])
+    )
+    await session.send()
+    assert seen == list(enumerate(values))
+    assert session.answers[0] == {"result": 7}
+    assert session.answers[5] == {"result": [{"a": 1}]}
 
 
 async def test_a_hand_over_and_state_stay_adks() -> None:
@@ -423,3 +471,65 @@ async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
     assert not found.refused, found.refused[:20]
     assert not found.differ, found.differ[:20]
     assert found.calls >= 1_000
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+async def test_a_call_that_waits_is_confirmed(confirmed: bool, tmp_path: Path) -> None:
+    """ADK asks its user; after a restart the confirmation decides, and the call runs once."""
+    bank = Bank(tmp_path)
+    async with bank.start() as (registry, pipeline):
+        tools = export_tools(registry, pipeline, ask=True)
+        agent = LlmAgent(name="agent", model=saying([("pay", {"to": "Bob", "cents": "5"})]), tools=tools)
+        first = await Session(agent).send()
+        (waiting,) = await bank.list()
+        (asked,) = first.asked
+        assert asked.args["toolConfirmation"]["payload"] == {"approval": waiting.id}
+        assert waiting.id in first.answers[0]["error"]
+        kept = await first.dump()
+    assert bank.paid == []
+    async with bank.start() as (registry, pipeline):
+        tools = export_tools(registry, pipeline, ask=True)
+        again = Session(LlmAgent(name="agent", model=saying(), tools=tools))
+        await again.load(kept)
+        await again.answer(confirmed=confirmed)
+    assert again.answers == [{"result": "paid Bob 5"} if confirmed else {"error": "Error: A person refused this call."}]
+    assert bank.paid == (["Bob 5"] if confirmed else [])
+    assert [(each.id, each.state, each.by) for each in await bank.list()] == [
+        (waiting.id, "approved" if confirmed else "rejected", "user")
+    ]
+
+
+async def test_a_consent_to_what_changed_since(tmp_path: Path) -> None:
+    """The confirmation is for the call as it was shown: under another policy the model reads that the call waits."""
+    bank = Bank(tmp_path)
+    async with bank.start() as (registry, pipeline):
+        tools = export_tools(registry, pipeline, ask=True)
+        agent = LlmAgent(name="agent", model=saying([("pay", {"to": "Bob", "cents": 5})]), tools=tools)
+        session = await Session(agent).send()
+    bank.version = "2"
+    async with bank.start() as (registry, pipeline):
+        agent.tools = [*export_tools(registry, pipeline, ask=True)]
+        await session.answer(confirmed=True)
+    assert bank.paid == []
+    first, second = await bank.list()
+    assert (first.state, second.state) == ("pending", "pending")
+    assert second.id in session.answers[-1]["error"]
+
+
+async def test_what_is_exported() -> None:
+    """A value and a failure, in ADK's form, for the caller and the conversation of the session."""
+    registry = ToolRegistry()
+    seen: list[tuple[str | None, str]] = []
+
+    @registry.tool(effect="read", context=True)
+    async def twice(context: ToolcallContext, n: int) -> dict[str, int] | int:
+        seen.append((context.principal, context.call_id))
+        return {"n": n * 2} if n > 5 else n * 2
+
+    turns = [[("twice", {"n": "4"}), ("twice", {"n": 6}), ("twice", {"n": "x"})]]
+    agent = LlmAgent(name="agent", model=saying(*turns), tools=export_tools(registry, standard(registry)))
+    session = await Session(agent).send()
+    assert session.answers[:2] == [{"result": 8}, {"n": 12}]
+    assert session.answers[2]["error"].startswith("Error: Invalid parameter value for n")
+    assert [who for who, _ in seen] == ["user", "user"]
+    assert all(id_ for _, id_ in seen)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 from agent_framework import (
     Agent,
+    AgentSession,
     BaseChatClient,
     ChatResponse,
     ChatResponseUpdate,
@@ -20,6 +23,7 @@ from agent_framework import (
     Message,
     MiddlewareTermination,
     ResponseStream,
+    UserInputRequiredException,
     tool,
 )
 from agent_framework.observability import enable_instrumentation
@@ -29,8 +33,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import AfterValidator
 
+from host_approvals import Bank
 from host_comparison import MINE, TOLD_OF_ADD, RunCall, compare
-from toolcall_pipeline.hosts.agent_framework import ToolcallMiddleware
+from toolcall_pipeline import ToolContext, ToolRegistry
+from toolcall_pipeline.hosts.agent_framework import ApprovalMiddleware, ToolcallMiddleware, export_tools
+from toolcall_pipeline.messages import Image
 from toolcall_pipeline.middlewares import standard
 
 
@@ -166,6 +173,31 @@ async def test_what_ends_the_run_passes() -> None:
     model = Saying([("stop", "{}")], [("stop", "{}")])
     await make(model, stop, effects={"stop": "read"}).run("go")
     assert len(model.turns) == 1
+
+
+@pytest.mark.parametrize("ours", [False, True])
+async def test_what_a_tool_asks_the_user_reaches_the_user(ours: bool) -> None:
+    """A request for input that a tool raises is no failure, and keeps its contents."""
+
+    @tool
+    def ask() -> str:
+        """Ask."""
+        raise UserInputRequiredException([Content.from_text("Who are you?"), Content.from_data(b"1", "image/png")])
+
+    model = Saying([("ask", "{}")])
+    answer = await (make(model, ask) if ours else Agent(model, tools=[ask])).run("go")
+    asked = [each for message in answer.messages for each in message.contents if each.type != "function_call"]
+    assert [each.type for each in asked[:2]] == ["text", "data"]
+    assert asked[0].text == "Who are you?"
+
+
+@pytest.mark.parametrize("sent", ["[1]", "5", '"n"', "n is 1"])
+async def test_arguments_that_are_no_object_are_called_that(sent: str) -> None:
+    """The name that the framework gives to them is no parameter that the model sent."""
+    model = Saying([("add", sent)])
+    await make(model, tool(add)).run("go")
+    assert "not a JSON object" in model.told["0.0"]
+    assert "raw" not in model.told["0.0"]
 
 
 async def test_the_context_and_streams_stay_the_frameworks() -> None:
@@ -396,3 +428,91 @@ async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
     assert not found.refused, found.refused[:20]
     assert not found.differ, found.differ[:20]
     assert found.calls >= 1_000
+
+
+PAY = [("pay", '{"to": "Bob", "cents": "5"}')]
+
+
+def start(
+    bank_tools: ToolRegistry, pipeline: Any, *turns: list[tuple[str, str]], **options: Any
+) -> tuple[Agent, Saying]:
+    """An agent with exported tools, as a process makes it."""
+    model = Saying(*turns)
+    middleware = options.pop("middleware", [ApprovalMiddleware()])
+    return Agent(model, tools=export_tools(bank_tools, pipeline, ask=True), middleware=middleware), model
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_a_call_that_waits_is_approved(approved: bool, tmp_path: Path) -> None:
+    """The run ends with it; after a restart the approval of the framework decides, and it runs once."""
+    bank = Bank(tmp_path)
+    async with bank.start() as (registry, pipeline):
+        agent, _ = start(registry, pipeline, PAY)
+        session = agent.create_session()
+        stopped = await agent.run("go", session=session)
+        (request,) = stopped.user_input_requests
+        (waiting,) = await bank.list()
+        assert request.function_call.parse_arguments() == {"to": "Bob", "cents": "5"}
+        kept = json.dumps([session.to_dict(), request.to_function_approval_response(approved).to_dict()])
+    assert bank.paid == []
+    async with bank.start() as (registry, pipeline):
+        agent, model = start(registry, pipeline)
+        session_dict, answer = json.loads(kept)
+        session = AgentSession.from_dict(session_dict)
+        for _ in range(2):  # the same answer again runs nothing again
+            with suppress(Exception):
+                await agent.run(Message("user", [Content.from_dict(answer)]), session=session)
+    assert bank.paid == (["Bob 5"] if approved else [])
+    assert ("paid Bob 5" in model.told.values()) is approved
+    assert [(each.id, each.state, each.by) for each in await bank.list()] == [
+        (waiting.id, "approved", "the user of Agent Framework") if approved else (waiting.id, "pending", "")
+    ]
+
+
+async def test_a_consent_to_what_changed_since(tmp_path: Path) -> None:
+    """The approval is for the call as it was shown: under another policy the model reads that the call waits."""
+    bank = Bank(tmp_path)
+    async with bank.start() as (registry, pipeline):
+        agent, _ = start(registry, pipeline, PAY)
+        session = agent.create_session()
+        (request,) = (await agent.run("go", session=session)).user_input_requests
+    bank.version = "2"
+    async with bank.start() as (registry, pipeline):
+        agent, model = start(registry, pipeline)
+        await agent.run(Message("user", [request.to_function_approval_response(True)]), session=session)
+    assert bank.paid == []
+    first, second = await bank.list()
+    assert (first.state, second.state) == ("pending", "pending")
+    assert any(second.id in text for text in model.told.values())
+
+
+async def test_without_a_middleware_the_model_reads_that_it_waits(tmp_path: Path) -> None:
+    """The framework hands its approvals to middleware alone."""
+    bank = Bank(tmp_path)
+    async with bank.start() as (registry, pipeline):
+        agent, model = start(registry, pipeline, PAY, middleware=[])
+        assert not (await agent.run("go")).user_input_requests
+    (waiting,) = await bank.list()
+    assert waiting.id in model.told["0.0"]
+
+
+async def test_what_is_exported() -> None:
+    """Values, images and failures in the framework's form, for the session's conversation."""
+    registry = ToolRegistry()
+    seen: list[Any] = []
+
+    @registry.tool(effect="read", context=True)
+    async def twice(context: ToolContext, n: int) -> Any:
+        seen.append(context.call_id)
+        return Image("image/png", b"x") if n == 0 else n * 2
+
+    turns = [[("twice", '{"n": "4"}'), ("twice", '{"n": 0}'), ("twice", '{"n": "x"}'), ("twice", "[1]")]]
+    model = Saying(*turns)
+    agent = Agent(model, tools=export_tools(registry, standard(registry)))
+    result = await agent.run("go")
+    parts = [each for message in result.messages for each in message.contents if each.type == "function_result"]
+    assert [each.exception for each in parts] == [None, None, "validation", "malformed_call"]
+    assert model.told["0.0"] == "8"
+    assert [item.type for item in parts[1].items] == ["data"]
+    assert model.told["0.2"].startswith("Error: Invalid parameter value for n")
+    assert seen == ["0.0", "0.1"]

@@ -583,3 +583,18 @@ async def test_a_call_that_waits_interrupts_the_graph(tmp_path: Path, decision: 
     assert told(result) == (["paid Eve 7"] if decision == "approve" else ["Error: Not now."])
     assert bank.paid == (["Eve 7"] if decision == "approve" else [])
     assert [each.by for each in await bank.list()] == ["", "boss"]
+
+
+async def test_a_consent_to_what_changed_since(tmp_path: Path) -> None:
+    """The answer is for the call as it was shown: under another policy the model reads that the call waits."""
+    bank, saver = Bank(tmp_path), InMemorySaver()
+    config: Any = {"configurable": {"thread_id": "talk"}}
+    for given in (GO, Command(resume={"decision": "approve"})):
+        async with bank.start() as (registry, pipeline):
+            tools = export_tools(registry, pipeline, ask=True)
+            agent = create_agent(saying([("pay", {"to": "Bob", "cents": 5})]), tools, checkpointer=saver)
+            result = await agent.ainvoke(given, config)
+        bank.version = "2"
+    first, second = await bank.list()
+    assert (bank.paid, first.state, second.state) == ([], "pending", "pending")
+    assert any(second.id in text for text in told(result))

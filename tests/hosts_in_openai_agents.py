@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,7 +36,7 @@ from openai.types.responses import (
     ResponseOutputMessage,
     ResponseOutputText,
 )
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BaseModel, field_validator
 
 from host_approvals import Bank
 from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
@@ -372,6 +373,44 @@ async def test_no_way_to_write_a_call_passes_an_approval_or_a_guardrail(sent: st
     result = await run(agent)
     assert ran == []
     assert [item.tool_name for item in result.interruptions][:1] == ["pay"]
+
+
+class Many(BaseModel):
+    """Its validator reads more than was sent."""
+
+    count: int
+
+    @field_validator("count")
+    @classmethod
+    def double(cls, count: int) -> int:
+        return count * 2
+
+
+@pytest.mark.parametrize("ours", [False, True])
+@pytest.mark.parametrize("name", ["pay", "send", "tell"])
+async def test_an_approval_by_arguments_is_asked_for_what_the_function_adds_to_them(name: str, ours: bool) -> None:
+    """A default, a conversion and a validator are not in what the policy is shown: a person decides, as without us."""
+    ran: list[object] = []
+
+    def is_large(_context: Any, params: dict[str, Any], _id: str) -> bool:
+        return any(value not in ("a", 1, {"count": 1}) for value in params.values())
+
+    @function_tool(needs_approval=is_large, strict_mode=False)
+    def pay(to: str, amount: int = 1_000) -> None:
+        ran.append((to, amount))
+
+    @function_tool(needs_approval=is_large)
+    def send(amount: Decimal) -> None:
+        ran.append(amount)
+
+    @function_tool(needs_approval=is_large)
+    def tell(many: Many) -> None:
+        ran.append(many)
+
+    sent = {"pay": '{"to": "a"}', "send": '{"amount": 1}', "tell": '{"many": {"count": 1}}'}[name]
+    plain = Agent(name="agent", model=Saying([(name, sent)]), tools=[pay, send, tell])
+    result = await run(pipelined(plain)) if ours else await Runner.run(plain, "go", run_config=RunConfig(**QUIET))
+    assert ([item.tool_name for item in result.interruptions], ran) == ([name], [])
 
 
 async def test_tools_of_two_namespaces_may_share_a_name() -> None:

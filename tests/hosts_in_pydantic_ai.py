@@ -545,3 +545,22 @@ async def test_a_call_that_waits_is_deferred(tmp_path: Path) -> None:
     assert [(each.id, each.state, each.by) for each in await bank.list()] == [
         (waiting.id, "approved", "the user of Pydantic AI")
     ]
+
+
+async def test_a_consent_to_what_changed_since(tmp_path: Path) -> None:
+    """The approval is for the call as it was shown: under another policy the model reads that the call waits."""
+    bank = Bank(tmp_path)
+    async with bank.start() as (registry, pipeline):
+        tools = export_tools(registry, pipeline, conversation=lambda _: "talk", ask=True)
+        turn = [("pay", {"to": "Bob", "cents": 5})]
+        agent: Any = Agent(saying(turn), toolsets=[tools], output_type=[str, DeferredToolRequests])
+        stopped = await agent.run("go")
+    bank.version = "2"
+    async with bank.start() as (registry, pipeline):
+        tools = export_tools(registry, pipeline, conversation=lambda _: "talk", ask=True)
+        agent = Agent(saying(), toolsets=[tools], output_type=[str, DeferredToolRequests])
+        answers = DeferredToolResults(approvals={"0.0": True})
+        result = await agent.run(message_history=stopped.all_messages(), deferred_tool_results=answers)
+    first, second = await bank.list()
+    assert (bank.paid, first.state, second.state) == ([], "pending", "pending")
+    assert any(second.id in str(each) for each in told(result))

@@ -6,27 +6,32 @@ import inspect
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, get_type_hints
 
 import attrs
 from pydantic import TypeAdapter
 
-from ..adapters.common import list_items
+from ..adapters.common import list_items, says_error
+from ..approvals import Approval
 from ..call import Call, ValidCall, is_failure
 from ..compose import Pipeline
-from ..errors import ExecutionFailed
+from ..errors import AwaitingApproval, ExecutionFailed
 from ..messages import render
-from ..tools import Effect
-from .framework import foresee, requires
+from ..messages.values import to_data
+from ..tools import Effect, ToolView
+from .approving import Decision, HostApprovals
+from .framework import foresee, list_offered, requires
 from .framework_reading import load
 from .host import Host, HostTool
+from .signed_calls import Find, Signer
 
 with requires("google-adk"):
     from google.adk.plugins.base_plugin import BasePlugin
     from google.adk.tools.base_tool import BaseTool
     from google.adk.tools.function_tool import FunctionTool
     from google.adk.tools.tool_context import ToolContext
+    from google.genai import types
 
 _MAX_TURNS = 1_000  # runs of agents that are remembered with what their model was offered
 _OWN = ("Invoking `", "This tool call ")  # how ADK begins the texts of its own
@@ -78,25 +83,18 @@ class ToolcallPlugin(BasePlugin):
                 return None
 
         async def body(call: ValidCall) -> object:
-            meant, args = offered[call.tool.name][0], dict(call.params)
-            if await is_left_to_adk(meant, args, tool_context):
+            meant = offered[call.tool.name][0]
+            tool_args.clear()  # callbacks that come after the tool are shown the same object
+            tool_args.update(call.params)
+            if await is_left_to_adk(meant, tool_args, tool_context):
                 if meant is not tool:
                     return self.host.refuse_foreign(f"Call it by its name, {meant.name}: a person has to confirm it.")
-                tool_args.clear()
-                tool_args.update(args)  # repaired ones
                 return _LEFT
-            return self._read(await run_tool(meant, args, tool_context), told)
+            return self._read(await run_tool(meant, tool_args, tool_context), told)
 
         told: list[dict[str, Any]] = []
         pipeline = self._find_pipeline(offered)
-        session = tool_context.session
-        call = Call(
-            tool.name,
-            dict(tool_args),
-            tool_context.function_call_id or "",
-            principal=session.user_id,
-            conversation=json.dumps([session.app_name, session.id]),
-        )
+        call = _make_call(tool.name, tool_args, tool_context)
         outcome = await self.host.run(pipeline, call, body, tool_context)
         if not is_failure(outcome):
             return _give(outcome.unwrap())
@@ -119,8 +117,15 @@ class ToolcallPlugin(BasePlugin):
         return self.host.offer({name: told for name, (_, told) in offered.items()})
 
 
+def _make_call(name: str, args: Mapping[str, Any], context: Any) -> Call:
+    session = context.session
+    conversation = json.dumps([session.app_name, session.id])
+    return Call(name, dict(args), context.function_call_id or "", session.user_id, conversation=conversation)
+
+
 def _give(answer: Any) -> Any:
-    return None if answer is _LEFT else answer if isinstance(answer, dict) else {"result": answer}
+    """Return the answer as the tool gave it, for the callbacks after it; ADK would run a tool that gave None again."""
+    return None if answer is _LEFT else {"result": None} if answer is None else answer
 
 
 def _describe(tool: Any, declared: Any) -> HostTool:
@@ -224,3 +229,86 @@ async def run_tool(tool: Any, args: dict[str, Any], context: Any) -> Any:
         if answer is not None:
             return answer
     return await tool.run_async(args=args, tool_context=context)
+
+
+class _Exported(BaseTool):
+    """A tool of a registry. Its calls pass the pipeline, so the plugin has nothing to add."""
+
+    def __init__(
+        self, offered: dict[str, Any], own: str, pipeline: Pipeline, signer: Signer, approvals: HostApprovals | None
+    ) -> None:
+        super().__init__(name=offered["name"], description=offered.get("description") or own)
+        self._own, self._parameters = own, offered["parameters"]
+        self._pipeline, self._signer, self._approvals = pipeline, signer, approvals
+
+    def _get_declaration(self) -> types.FunctionDeclaration:
+        return types.FunctionDeclaration(
+            name=self.name, description=self.description, parameters_json_schema=self._parameters
+        )
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
+        """The value as ``{"result": …}``, or ``{"error": …}`` with the text of a failure."""
+        call = _make_call(self._own, args, tool_context)
+        if self._approvals is None:
+            outcome = await self._signer.run(self._pipeline, call, tool_context)
+        else:
+            outcome = await self._approvals.run(call, tool_context, partial(_read_confirmation, tool_context))
+            if is_failure(outcome) and isinstance(waiting := outcome.failure(), AwaitingApproval):
+                _ask_to_confirm(tool_context, waiting.id, self.name)
+        if says_error(outcome):
+            return {"error": render(outcome, call=call)}
+        value = outcome.unwrap()
+        return value if isinstance(value, dict) else {"result": to_data(value)[0]}
+
+
+def _ask_to_confirm(context: ToolContext, approval: str, name: str) -> None:
+    """Let ADK show its confirmation to the user; the run ends there, or the model would send the call again.
+
+    ADK shows none for a call that has its answer already.
+    """
+    if not context.function_call_id or context.tool_confirmation is not None:
+        return
+    context.request_confirmation(hint=f"Let the tool {name} run?", payload={"approval": approval})
+    context.actions.skip_summarization = True
+
+
+def _read_confirmation(context: ToolContext, approval: Approval) -> Decision | None:
+    """The decision of ADK's user on the call that is shown; None: there is none yet."""
+    answer = context.tool_confirmation
+    if answer is None:
+        return None
+    given: Any = answer.payload
+    said: dict[str, Any] = given if isinstance(given, dict) else {}
+    if said.get("approval", approval.id) != approval.id:
+        return None
+    by = str(said.get("by") or context.session.user_id or "the user of ADK")
+    return Decision(answer.confirmed, str(said.get("message") or ""), by)
+
+
+def export_tools(
+    registry: ToolView,
+    pipeline: Pipeline,
+    *,
+    principal: Find | None = None,
+    conversation: Find | None = None,
+    ask: bool = False,
+) -> list[BaseTool]:
+    """The tools that may be called now as tools of ADK: ``LlmAgent(…, tools=export_tools(tools, run))``.
+
+    A failure is ``{"error": text}``. The pipeline gets the id of each call.
+
+    Args:
+        registry: The tools.
+        pipeline: Runs their calls.
+        principal: Finds who asks, in the `ToolContext`. Default None: the user of the session.
+        conversation: Finds the conversation there. Default None: the application and the id of the session.
+        ask: Whether ADK asks its user to confirm a call that waits for a person. It runs once a message has the answer,
+            ``{"confirmed": true}``, maybe with ``"payload": {"message": …, "by": …}``. Default False: the model reads
+            that the call waits.
+
+    Raises:
+        SetupError: ``ask`` is true, and no stage of the pipeline asks for approval.
+    """
+    signer = Signer("export_tools", principal, conversation)
+    approvals = HostApprovals(pipeline, signer) if ask else None
+    return [_Exported(each, own, pipeline, signer, approvals) for each, own in list_offered(registry)]

@@ -10,12 +10,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ..adapters.common import says_error
+from ..approvals import Approval
 from ..call import Call, ValidCall, is_failure
-from ..messages import render
-from ..tools import Effect
-from .framework import refuse_arguments, requires
+from ..compose import Pipeline
+from ..errors import AwaitingApproval
+from ..messages import File, Image, render
+from ..tools import Effect, ToolView
+from .approving import Decision, HostApprovals
+from .framework import list_media, list_offered, refuse_arguments, requires
 from .framework_reading import Accepted
 from .host import ControlFlow, Host, HostTool
+from .signed_calls import Find, Signer
 
 with requires("agent-framework-core"):
     from agent_framework import (
@@ -29,6 +35,9 @@ with requires("agent-framework-core"):
     )
     from agent_framework.exceptions import ToolException
     from agent_framework.observability import OBSERVABILITY_SETTINGS
+
+
+_PASSES = (MiddlewareTermination, MiddlewareFailure, UserInputRequiredException)
 
 
 class ToolcallMiddleware(FunctionMiddleware):
@@ -45,8 +54,7 @@ class ToolcallMiddleware(FunctionMiddleware):
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
-        passes = (MiddlewareTermination, MiddlewareFailure, UserInputRequiredException)
-        self.host = Host(effects, passes=passes, **options)
+        self.host = Host(effects, passes=_PASSES, **options)
 
     async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Run one call."""
@@ -58,6 +66,8 @@ class ToolcallMiddleware(FunctionMiddleware):
                 context.arguments = dict(call.params)
             try:
                 await call_next()
+            except _PASSES:
+                raise
             except Exception as exc:  # noqa: BLE001  # the framework's own, by name: the classes are private
                 return self._read_error(call, exc)
             return context.result
@@ -102,14 +112,14 @@ def _make_failed(call: Call, kind: str, text: str) -> Content:
 def _read(context: FunctionInvocationContext) -> Any:
     """The arguments as the model sent them, or as the framework has read them if it accepts them.
 
-    The framework wraps text that is not a JSON object.
+    The framework wraps what is not a JSON object.
     """
     given: Any = context.arguments
     sent = dict(given) if isinstance(given, Mapping) else given.model_dump(exclude_unset=True)
     if _is_accepted(context, sent):
         return Accepted(sent)
-    is_text = sent.keys() == {"raw"} and isinstance(sent["raw"], str)
-    return sent["raw"] if is_text and "raw" not in context.function.parameters().get("properties", ()) else sent
+    is_wrapped = sent.keys() == {"raw"} and "raw" not in context.function.parameters().get("properties", ())
+    return sent["raw"] if is_wrapped else sent
 
 
 def _is_accepted(context: FunctionInvocationContext, sent: dict[str, Any]) -> bool:
@@ -125,3 +135,97 @@ def _is_accepted(context: FunctionInvocationContext, sent: dict[str, Any]) -> bo
 
 def _describe(tool: Any) -> HostTool:
     return HostTool(tool.description or "", tool.parameters(), (tool.additional_properties or {}).get("effect"))
+
+
+class ApprovalMiddleware(FunctionMiddleware):
+    """Hands exported tools the approvals of the framework, which it hands to middleware alone. It changes nothing."""
+
+    async def process(self, context: Any, call_next: Callable[[], Awaitable[None]]) -> None:  # noqa: ARG002
+        """Run one call."""
+        await call_next()
+
+
+class _Exported(FunctionTool):
+    """A tool of a registry. Its pipeline reads and validates the arguments, and not the framework."""
+
+    def __init__(
+        self, offered: dict[str, Any], own: str, pipeline: Pipeline, signer: Signer, approvals: HostApprovals | None
+    ) -> None:
+        def run(ctx: FunctionInvocationContext) -> None:
+            """Show the framework that the tool has a body, and wants a context."""
+
+        super().__init__(
+            name=offered["name"],
+            description=offered.get("description", ""),
+            func=run,
+            input_model=offered["parameters"],
+        )
+        self._own, self._pipeline, self._signer, self._approvals = own, pipeline, signer, approvals
+
+    async def invoke(
+        self, *, arguments: Any = None, context: Any = None, tool_call_id: str | None = None, **_options: Any
+    ) -> Any:
+        """The parts of the result. A failure is a result with an ``exception``, so that the framework counts it."""
+        sent = dict(arguments or {})
+        session = getattr(context, "session", None)
+        call = Call(
+            self._own,
+            sent["raw"] if sent.keys() == {"raw"} and "raw" not in self.parameters().get("properties", ()) else sent,
+            tool_call_id or "",
+            conversation="" if session is None else str(session.session_id),
+        )
+        if self._approvals is None:
+            outcome = await self._signer.run(self._pipeline, call, context)
+        else:
+            known: Any = getattr(context, "metadata", {})
+            answer = known.get("approval_response")
+
+            def decide(_approval: Approval) -> Decision | None:
+                is_approved = getattr(answer, "approved", False) is True  # a rejected call does not come here
+                return Decision(approved=True, by="the user of Agent Framework") if is_approved else None
+
+            outcome = await self._approvals.run(call, context, decide)
+            can_ask = answer is None and "call_id" in known
+            if can_ask and is_failure(outcome) and isinstance(outcome.failure(), AwaitingApproval):
+                id_ = known.get("function_call_occurrence_id") or call.id
+                asked = Content.from_function_call(call.id, self.name, arguments=sent, id=id_)
+                return Content.from_function_approval_request(id_, asked)
+        if says_error(outcome):
+            kind = outcome.failure().kind if is_failure(outcome) else "execution"
+            raise UserInputRequiredException([_make_failed(call, kind, render(outcome, call=call))])
+        media = list_media(outcome)
+        return [_to_content(part) for part in ([render(outcome, call=call)] if media is None else media)]
+
+
+def _to_content(part: str | Image | File) -> Content:
+    return Content.from_text(part) if isinstance(part, str) else Content.from_data(part.data, part.media_type)
+
+
+def export_tools(
+    registry: ToolView,
+    pipeline: Pipeline,
+    *,
+    principal: Find | None = None,
+    conversation: Find | None = None,
+    ask: bool = False,
+) -> list[FunctionTool]:
+    """The tools that may be called now as function tools: ``Agent(client, tools=export_tools(tools, run))``.
+
+    A failure is a result with an ``exception``. The pipeline gets the id of each call.
+
+    Args:
+        registry: The tools.
+        pipeline: Runs their calls.
+        principal: Finds who asks, in the `FunctionInvocationContext`. Default None: no principal.
+        conversation: Finds the conversation there. Default None: the id of the session.
+        ask: Whether a call that waits for a person ends the run with a request for an approval, in
+            ``user_input_requests``. It runs once a message of the same session has the approval; one that is rejected
+            there waits until it expires. The agent needs ``middleware=[ApprovalMiddleware()]``, or another one for
+            functions. Default False: the model reads that the call waits.
+
+    Raises:
+        SetupError: ``ask`` is true, and no stage of the pipeline asks for approval.
+    """
+    signer = Signer("export_tools", principal, conversation)
+    approvals = HostApprovals(pipeline, signer) if ask else None
+    return [_Exported(each, own, pipeline, signer, approvals) for each, own in list_offered(registry)]

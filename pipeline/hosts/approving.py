@@ -16,6 +16,7 @@ from ..call import Call, Outcome, ValidCall, is_failure
 from ..compose import Pipeline
 from ..errors import AwaitingApproval, SetupError
 from ..event_loops import PORTAL
+from ..foreign_values import FaultBarrier
 from ..middlewares.approve import Approve
 from ..privacy import get_logger
 from ..stores import StoreError
@@ -67,10 +68,15 @@ class HostApprovals:
         object.__setattr__(self, "_stage", cast("Approve", stage))
 
     async def run(self, call: Call, context: object, ask: Ask) -> Outcome:
-        """Run a call; one that waits is decided as ``ask`` says, and runs then."""
+        """Run a call; one that waits is decided as ``ask`` says, and runs then.
+
+        A decision is for the call that waited when the framework's page showed it: if an argument, the tool or the
+        policy has changed since, the call that is asked about now is another one, and waits.
+        """
+        is_known = await self.knows(call, context)
         outcome = await self.signer.run(self.pipeline, call, context)
         approval = await self._find(outcome)
-        if approval is None or (decision := ask(approval)) is None:
+        if approval is None or (decision := ask(approval)) is None or not is_known:
             return outcome
         if not await self._decide(approval, decision):
             return outcome
@@ -78,9 +84,10 @@ class HostApprovals:
 
     def run_sync(self, call: Call, context: object, ask: Ask) -> Outcome:
         """As `run`, without an event loop; ``ask`` is called in the caller's thread."""
+        is_known: bool = PORTAL.run(self.knows, call, context)
         outcome = self.signer.run_sync(self.pipeline, call, context)
         approval: Approval | None = PORTAL.run(self._find, outcome)
-        if approval is None or (decision := ask(approval)) is None:
+        if approval is None or (decision := ask(approval)) is None or not is_known:
             return outcome
         if not PORTAL.run(self._decide, approval, decision):
             return outcome
@@ -99,10 +106,15 @@ class HostApprovals:
     async def knows(self, call: Call, context: object) -> bool:
         """Whether exactly this call waits already: then the answer of the framework's page is for it."""
         valid = self._foresee(call, context)
-        return valid is not None and await self._stage.find_request(valid) is not None
+        try:
+            return valid is not None and await self._stage.find_request(valid) is not None
+        except StoreError:
+            return False  # as above
 
     def _foresee(self, call: Call, context: object) -> ValidCall | None:
-        return foresee(self.pipeline, self.pipeline.ask(self.signer.sign(call, context)))
+        with FaultBarrier(_logger, "a function that says who asks failed"):  # the call itself is refused then
+            return foresee(self.pipeline, self.pipeline.ask(self.signer.sign(call, context)))
+        return None
 
     async def _find(self, outcome: Outcome) -> Approval | None:
         if not is_failure(outcome) or not isinstance(waiting := outcome.failure(), AwaitingApproval):

@@ -189,12 +189,25 @@ def judge_repaired(tool: Any, pipeline: Pipeline) -> dict[str, Any]:
 
         async def judge(context: Any, params: Any, call_id: str) -> Any:
             valid = foresee(pipeline, Call(tool.name, params))
-            return await wait_for(needs_approval(context, params if valid is None else dict(valid.params), call_id))
+            seen: dict[str, Any] = params if valid is None else dict(valid.params)
+            if valid is not None and _reads_otherwise(tool, seen):
+                return True
+            return await wait_for(needs_approval(context, seen, call_id))
 
         changed["needs_approval"] = judge
     if tool.tool_input_guardrails:
         changed["tool_input_guardrails"] = [_show_repaired(each, pipeline) for each in tool.tool_input_guardrails]
     return changed
+
+
+def _reads_otherwise(tool: Any, params: dict[str, Any]) -> bool:
+    """Whether a function gets other values than it was sent: by the SDK's rule a person decides then, and no policy.
+
+    They are defaults, conversions, and what its own validators make. Releases before 0.24 have no such rule.
+    """
+    prepare: Any = getattr(tool.on_invoke_tool, "prepare_arguments", None)
+    prepared = None if prepare is None else prepare(json.dumps(params), tool.name)
+    return prepared is not None and not prepared.unchanged
 
 
 def _show_repaired(guardrail: Any, pipeline: Pipeline) -> Any:
@@ -347,10 +360,9 @@ def _export(
             outcome = await signer.run(pipeline, call, context)
         else:
             is_approved = context.is_tool_approved(offered["name"], context.tool_call_id) is True
-            is_known = is_approved and await approvals.knows(call, context)
 
             def decide(_approval: Approval) -> Decision | None:
-                return Decision(approved=True, by="the user of the OpenAI Agents SDK") if is_known else None
+                return Decision(approved=True, by="the user of the OpenAI Agents SDK") if is_approved else None
 
             outcome = await approvals.run(call, context, decide)
         media = list_media(outcome)

@@ -18,6 +18,7 @@ class Bank:
     def __init__(self, folder: Path) -> None:
         self._path = folder / "bank.db"
         self.paid: list[str] = []
+        self.version = "1"  # of its policy
 
     @asynccontextmanager
     async def start(self) -> AsyncGenerator[tuple[ToolRegistry, Pipeline]]:
@@ -30,7 +31,7 @@ class Bank:
             self.paid.append(f"{to} {cents}")
             return f"paid {to} {cents}"
 
-        pipeline = standard(tools, store=store).before("ledger", Approve(store, tools=["pay"]))
+        pipeline = standard(tools, store=store).before("ledger", Approve(store, tools=["pay"], version=self.version))
         async with pipeline:
             yield tools, pipeline
 
