@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from typing import Any, Self
 
 from .errors import SetupError
@@ -17,7 +18,6 @@ LIMITS = (OPENAI, ANTHROPIC)  # a provider with another limit is one more entry 
 
 _ALLOWED = re.compile(r"[a-zA-Z0-9_-]+")
 _TUPLE: Any = tuple  # under this name type checkers do not narrow to a tuple of unknown things
-_TEXT = frozenset((str,))
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
 _DIGITS = 8  # of the hash that ends a changed name
 _CHANGED = re.compile(rf"[a-zA-Z0-9_-]*_[0-9a-f]{{{_DIGITS}}}")
@@ -117,9 +117,20 @@ def accepts_all(names: object, longest: int) -> bool:
         longest: Characters of a name at the provider.
     """
     given: Any = names
-    if type(given) is not _TUPLE or not _TEXT.issuperset(map(type, given)):
+    if type(given) is not _TUPLE or not given:
+        return type(given) is _TUPLE
+    try:
+        lines = "\n".join(given)
+    except TypeError:  # not all of them are text
         return False
-    return all(given) and max(map(len, given), default=0) <= longest and not _FORBIDDEN.search("".join(given))
+    return lines.count("\n") < len(given) and _lines_of_names(longest).fullmatch(lines) is not None
+
+
+@cache
+def _lines_of_names(longest: int) -> re.Pattern[str]:
+    """A pattern of lines that each hold a name of at most that many characters: one match is faster than many."""
+    name = f"{_ALLOWED.pattern[:-1]}{{1,{longest}}}"
+    return re.compile(rf"{name}(?:\n{name})*")
 
 
 def make_provider_name(name: str, longest: int) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -16,6 +18,7 @@ from mcp_served_tools import (
     anyio_backend,
     both_eras,
     connect,
+    environment,
     every_way,
     kind_of,
     make_client,
@@ -61,11 +64,12 @@ def answering(*asked: str, action: str = "accept") -> dict[str, Any]:
 
 
 @every_way
-async def test_a_tool_asks_and_goes_on(transport: str, mode: str) -> None:
+async def test_a_tool_asks_and_goes_on(transport: str, mode: str, anyio_backend: str) -> None:
     """Two questions, one after the other, and the body begins once."""
     async with connect(transport, mode, **answering()) as client:
-        result = await client.call_tool("order", {"item": f"hat {transport} {mode}"})
-        assert text_of(result) == f"hat {transport} {mode}, a size, a colour, begun 1"
+        item = f"hat {transport} {mode} {anyio_backend}"
+        result = await client.call_tool("order", {"item": item})
+        assert text_of(result) == f"{item}, a size, a colour, begun 1"
         assert result.is_error is False
 
 
@@ -78,11 +82,12 @@ async def test_a_tool_asks_several_at_once(transport: str, mode: str) -> None:
 
 
 @every_way
-async def test_a_person_who_declines(transport: str, mode: str) -> None:
+async def test_a_person_who_declines(transport: str, mode: str, anyio_backend: str) -> None:
     """The tool reads the action."""
     async with connect(transport, mode, **answering(action="decline")) as client:
-        result = await client.call_tool("order", {"item": f"cap {transport} {mode}"})
-        assert text_of(result) == f"cap {transport} {mode}, decline, decline, begun 1"
+        item = f"cap {transport} {mode} {anyio_backend}"
+        result = await client.call_tool("order", {"item": item})
+        assert text_of(result) == f"{item}, decline, decline, begun 1"
 
 
 @every_way
@@ -438,3 +443,63 @@ async def test_a_client_that_cannot_be_asked_reads_the_id(mode: str) -> None:
         assert result.meta["toolcall/decide"] == f"toolcall approvals STORE approve|reject {waiting.id}"
         await Approvals(store).approve(waiting.id, by="boss")
         assert text_of(await client.call_tool("pay", {"to": "Ann"})) == "paid Ann"
+
+
+POLICY = """
+[renames]
+send = "pay"
+[[rules]]
+tool = "pay"
+arguments = {properties = {cents = {minimum = 100}}}
+action = "deny"
+[[rules]]
+tool = "pay"
+action = "approve"
+"""
+SHOP = """
+from pathlib import Path
+from toolcall_pipeline import ToolRegistry
+registry = ToolRegistry()
+
+@registry.tool
+def pay(to: str, cents: int) -> str:
+    with Path("paid").open("a") as file:
+        file.write(f"{to} {cents}\\n")
+    return f"paid {to} {cents}"
+"""
+TOOLCALL = [sys.executable, "-m", "toolcall_pipeline"]
+
+
+@both_eras
+@pytest.mark.parametrize("where", ["serve", "proxy"])
+async def test_a_policy_and_a_store_in_real_processes(where: str, mode: str, tmp_path: Path) -> None:
+    """The client is asked; after a restart a client that cannot be asked reads the id, and a command decides."""
+    types: Any = import_module("mcp_types")
+    stdio: Any = import_module("mcp.client.stdio")
+    (tmp_path / "policy.toml").write_text(POLICY)
+    (tmp_path / "shop_tools.py").write_text(SHOP)
+    served = [*TOOLCALL, "serve", "shop_tools:registry"]
+    decided = [*served, "--policy", "policy.toml", "--store", "calls.db"]
+    if where == "proxy":
+        decided = [*TOOLCALL, "proxy", "--config", "policy.toml", "--store", "calls.db", "--", *served]
+    env = {**environment(), "PYTHONPATH": str(tmp_path)}
+    parameters = stdio.StdioServerParameters(command=decided[0], args=decided[1:], cwd=str(tmp_path), env=env)
+    heard: list[str] = []
+
+    async def approve(_context: Any, params: Any) -> Any:
+        heard.append(params.message)
+        return types.ElicitResult(action="accept", content={"decision": "approve"})
+
+    async with make_client(stdio.stdio_client(parameters), mode, elicitation_callback=approve) as client:
+        assert text_of(await client.call_tool("send", {"to": "Ann", "cents": "5"})) == "paid Ann 5"
+        assert kind_of(await client.call_tool("pay", {"to": "Ann", "cents": 100})) == "permission"
+    (question,) = heard
+    assert '"cents": 5' in question
+    async with make_client(stdio.stdio_client(parameters), mode) as client:
+        result = await client.call_tool("pay", {"to": "Bob", "cents": 7})
+        assert kind_of(result) == "awaiting_approval"
+        command = [*TOOLCALL, "approvals", "calls.db", "approve", result.meta["toolcall/approval"], "--by", "boss"]
+        await anyio.run_process(command, cwd=tmp_path)
+        assert text_of(await client.call_tool("pay", {"to": "Bob", "cents": 7})) == "paid Bob 7"
+        assert kind_of(await client.call_tool("pay", {"to": "Bob", "cents": 7})) == "awaiting_approval"  # used once
+    assert (tmp_path / "paid").read_text() == "Ann 5\nBob 7\n"

@@ -242,3 +242,56 @@ def test_the_exit_code_of_a_server_that_does_not_start() -> None:
         assert process.stderr is not None
         told = process.stderr.read()  # until it ends, for its client has not hung up
     assert (process.returncode, b"ended before it answered" in told) == (7, True)
+
+
+POLICY = """
+[renames]
+record = "write"
+[[budgets]]
+calls = 2
+per = "tool"
+[[rules]]
+tool = "write"
+arguments = {properties = {n = {minimum = 100}}, required = ["n"]}
+action = "deny"
+[[rules]]
+tool = "write"
+action = "approve"
+"""
+
+
+def toolcall(*words: str) -> str:
+    """The output of a command, in a process of its own."""
+    command = [sys.executable, "-m", "toolcall_pipeline", *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENT).stdout
+
+
+@pytest.mark.long
+def test_a_policy_and_a_store_outlive_the_proxy(tmp_path: Path) -> None:
+    """The client is asked, or a command decides; each approved call reaches the server once, within one budget."""
+    policy, store, log = tmp_path / "policy.toml", str(tmp_path / "calls.db"), tmp_path / "log"
+    policy.write_text(POLICY)
+    options = ("--config", str(policy), "--store", store)
+    with open_proxy(f"log:{log}", *options) as proxy:
+        able: dict[str, Any] = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": "t"},
+        }
+        proxy.write(json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": able}).encode() + b"\n")
+        assert proxy.read()["id"] == 0
+        assert proxy.ask(1, "write", n=100)["_meta"]["toolcall/kind"] == "permission"
+        proxy.call(2, "record", n="1")
+        while (question := proxy.read()).get("method") != "elicitation/create":
+            pass
+        assert '"n": 1' in question["params"]["message"]
+        said = {"action": "accept", "content": {"decision": "approve"}}
+        proxy.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": said}).encode() + b"\n")
+        assert json.loads(proxy.read()["result"]["content"][0]["text"])["n"] == 1
+    with open_proxy(f"log:{log}", *options) as proxy:
+        for request_id, number in ((1, 2), (3, 3)):
+            waiting = proxy.ask(request_id, "write", n=number)["_meta"]["toolcall/approval"]
+            assert f'{{"n": {number}}}' in toolcall("approvals", store, "approve", waiting, "--by", "boss")
+            result = proxy.ask(request_id + 1, "write", n=number)
+        assert result["_meta"]["toolcall/kind"] == "unavailable"  # the third within the budget of two
+    assert log.read_text() == "1\n2\n"

@@ -203,16 +203,16 @@ def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
     """
     if type(outcome) is not Failure:
         return outcome
-    match outcome.failure():
-        case UnknownTool(_, suggestions, available) as unknown:
-            if accepts_all(suggestions, longest) and accepts_all(available, longest):  # as with most
-                return outcome
-            suggestions, available = _as_sent(suggestions, longest), _as_sent(available, longest)
-            return Failure(attrs.evolve(unknown, suggestions=suggestions, available=available))
-        case OutcomeUnknown(_, str(verify_with)) as lost:
-            return Failure(attrs.evolve(lost, verify_with=make_provider_name(verify_with, longest)))
-        case _:
+    error = outcome.failure()
+    if isinstance(error, UnknownTool):
+        suggestions, available = error.suggestions, error.available
+        if accepts_all(suggestions, longest) and accepts_all(available, longest):  # as with most
             return outcome
+        suggestions, available = _as_sent(suggestions, longest), _as_sent(available, longest)
+        return Failure(attrs.evolve(error, suggestions=suggestions, available=available))
+    if isinstance(error, OutcomeUnknown) and isinstance(error.verify_with, str):
+        return Failure(attrs.evolve(error, verify_with=make_provider_name(error.verify_with, longest)))
+    return outcome
 
 
 def _as_sent(names: object, longest: int) -> Any:

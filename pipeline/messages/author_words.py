@@ -35,7 +35,7 @@ def wait_of(error: ToolError) -> float | None:
 def add_author_words(text: str, error: ToolError) -> str:
     """Add the author's words that the text does not contain yet."""
     details = details_of(error)
-    if details == NO_DETAILS and not message_of(error):  # most refusals
+    if (details is NO_DETAILS or details == NO_DETAILS) and not message_of(error):  # most refusals
         return text
     said = " ".join(text.split())
     for each in (message_of(error), details.suggestion):

@@ -80,6 +80,7 @@ _OF_PARSERS = {  # the beginnings of what parsers say of text that is not JSON, 
     "invalid unicode code point": "an escape with \\u in a text is not complete",
     "invalid number": "a number is not written as in JSON",
 }
+_EXPLAINED = ("required", "additionalProperties")  # the rules whose line of help says what is expected
 _RULES_OF_FORM = frozenset(("type", "enum", "const", "format", "anyOf"))  # a value of the wrong type violates these too
 _WHOLE = (
     "missing required",
@@ -166,7 +167,7 @@ def _build_text(  # noqa: C901, PLR0912  # by kind
 
 def format_suggestions(names: Sequence[str]) -> str:
     """Return the names that the model may have meant, or ""."""
-    return ", ".join(map(shorten, names[:_MAX_SUGGESTIONS]))
+    return join_names(names[:_MAX_SUGGESTIONS], _MAX_SUGGESTIONS)
 
 
 def format_available(error: UnknownTool) -> str:
@@ -248,10 +249,12 @@ def is_whole_text(problem: Problem) -> bool:
 
 def explain_fix(problem: Problem, verbosity: Verbosity) -> str:
     """Say how to correct a problem; "" if its line says it all."""
+    if problem.rule not in _EXPLAINED:
+        return _ask_if_meant(problem)
     expected = to_one_line(problem.expected, verbosity.max_expected)
     if problem.rule == "required":
         return f"Please send {shorten(problem.path)}: {as_sentence(expected or 'a value')}"
-    if problem.rule == "additionalProperties" and expected:
+    if expected:
         known = f"The parameters are: {expected}."
         return f"{known} {_ask_if_meant(problem)}" if problem.suggestion else known
     return _ask_if_meant(problem)

@@ -59,7 +59,10 @@ def add_prefix(text: str) -> str:
 
 def join_names(names: Sequence[str], most: int) -> str:
     """Join the first ``most`` names with commas, and add how many more there are."""
-    text = ", ".join(map(shorten, names[:most]))
+    shown = names[:most]
+    text = ", ".join(shown)
+    if not text.isprintable() or (len(text) > _MAX_NAME and max(map(len, shown)) > _MAX_NAME):
+        text = ", ".join(map(shorten, shown))
     return text if len(names) <= most else f"{text} and {len(names) - most} more"
 
 

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from ..errors import MalformedCall
-from .schema import JsonObject
+from .schema import JsonObject, is_object
 
 
 class TwinError(ValueError):
@@ -28,8 +28,15 @@ def build_object(pairs: list[tuple[str, Any]]) -> JsonObject:
     return found
 
 
-def refuse_twins(text: str) -> MalformedCall | None:
-    """Refuse JSON text with one name twice in an object, at any depth. Returns None for other text, JSON or not."""
+def refuse_twins(text: str, read: object = None) -> MalformedCall | None:
+    """Refuse JSON text with one name twice in an object, at any depth. Returns None for other text, JSON or not.
+
+    Args:
+        text: The text.
+        read: The object that a parser read from it; one with a name for each colon has none twice. None: not known.
+    """
+    if is_object(read) and count_names(text) <= len(read):
+        return None
     try:
         _DECODER.decode(text)
     except TwinError:
@@ -37,6 +44,12 @@ def refuse_twins(text: str) -> MalformedCall | None:
     except (ValueError, RecursionError):  # the parser that reads the text next reports why
         pass
     return None
+
+
+def count_names(text: str) -> int:
+    """Count the names in JSON text, or more than there are: a colon may also stand in a string."""
+    # Where no backslash stands for itself, a quote after one is part of a string, and so is a colon after that.
+    return text.count(":") - (text.count('\\":') if "\\\\" not in text else 0)
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=build_object, parse_int=len, parse_float=len, parse_constant=len)

@@ -19,7 +19,9 @@ from .duplicate_keys import build_object
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,40})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
 _MAX_DIGITS = 16  # of a number such as 1e5 that is read as an integer: a float holds no more exactly
 _NEGATIVE_ZERO = re.compile(r"-0(?![.\deE])")
-_MAY_BE_ROUNDED: Final = re.compile(r"[0-9.]{17}|[0-9][eE]")  # a float keeps 15 digits, and not every exponent
+# A float keeps 15 digits, and not every exponent. A number of JSON begins with a digit.
+_MAY_BE_ROUNDED: Final = re.compile(r"[0-9](?:[0-9.]{16}|[eE])")
+_IS_SPELT: Final = re.compile(r"[0-9](?:[.eE]|[0-9]{16})")  # text without it holds integers that have one spelling
 _AMBIGUOUS: Final = float("nan")  # later refused as a Decimal
 # The spelling of each number, by the float that pydantic makes of it. Set only while arguments are read that hold a
 # number that a float rounds.
@@ -124,6 +126,8 @@ class Written:
             RecursionError: It is nested too deeply.
         """
         self.negative_zero = self.negative_zero or _NEGATIVE_ZERO.search(text) is not None
+        if strict and _IS_SPELT.search(text) is None:
+            return _decode_integers(text)
         decoder = self._decoders.get(strict)
         if decoder is None:
             decoder = self._decoders[strict] = _make_decoder(self._tokens, strict=strict)
@@ -143,6 +147,11 @@ def _make_decoder(tokens: dict[int, tuple[float, str]], *, strict: bool) -> json
     return json.JSONDecoder(
         parse_float=read_float, parse_constant=refuse_constant, object_pairs_hook=build_object, strict=strict
     )
+
+
+def may_be_read_twice(text: str) -> bool:
+    """Whether every parser reads the same numbers from JSON text, and none of them has another spelling."""
+    return "-0" not in text and _IS_SPELT.search(text) is None
 
 
 def is_exact(token: str) -> bool:
@@ -170,3 +179,7 @@ def read_whole(token: str) -> int | None:
 def refuse_constant(constant: str) -> None:
     """Refuse NaN and the infinities, which Python's parser accepts and JSON does not have. Raises ValueError."""
     raise ValueError(constant)
+
+
+# For text without a fraction or an exponent: there is nothing to note, so that one decoder serves all calls.
+_decode_integers: Final = json.JSONDecoder(parse_constant=refuse_constant, object_pairs_hook=build_object).decode

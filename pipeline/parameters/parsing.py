@@ -51,9 +51,10 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
                     return parse({})
                 try:
                     params = from_text(arguments, strict=True) if plain else read_exactly(arguments, read_strictly)
-                    return params if arguments.count(":") <= len(params) else refuse_twins(arguments) or params
+                    return params if arguments.count(":") <= len(params) else refuse_twins(arguments, params) or params
                 except ValidationError as exc:
-                    return refuse_twins(arguments) or convert(exc, _decode(arguments), arguments)
+                    decoded = _decode(arguments)
+                    return refuse_twins(arguments, decoded) or convert(exc, decoded, arguments)
             if type(arguments) is Given:
                 return parse_given(arguments)
             given = _read_object(arguments)
@@ -214,7 +215,7 @@ def _read_object(arguments: object) -> dict[str, Any] | MalformedCall:
         except ValueError as exc:
             return refuse_json(str(exc))
         if is_object(arguments):
-            return arguments if text.count(":") <= len(arguments) else refuse_twins(text) or arguments
+            return refuse_twins(text, arguments) or arguments
     elif arguments is None or isinstance(arguments, str):
         return {}
     if isinstance(arguments, Mapping):

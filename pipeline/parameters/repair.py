@@ -15,7 +15,7 @@ from ..errors import InvalidParams, MalformedCall, Problem, Repair
 from ..foreign_values import or_default
 from ..privacy import PublicText
 from .coercions import LEAVE_OUT, Rule, coerce
-from .exact_numbers import Written
+from .exact_numbers import Written, may_be_read_twice
 from .expectations import Sent
 from .limits import Limits, is_incomplete
 from .reading import read_arguments, read_literal
@@ -132,7 +132,7 @@ def repair_arguments(
         draft.opened = True
         found = _parse(draft, parameters, limits)
     else:
-        sent = arguments if type(arguments) is _DICT else _read_sent(arguments, written)
+        sent = arguments if type(arguments) is _DICT else _read_sent(arguments, error, written)
         if sent is None:
             return None
         draft = _Draft(sent, written)
@@ -306,8 +306,11 @@ def _rename(renames: Iterable[tuple[Parts, str]], draft: _Draft) -> Iterator[_Fi
             yield parts, "parameter_name", name
 
 
-def _read_sent(arguments: object, written: Written) -> JsonObject | None:
+def _read_sent(arguments: object, error: object, written: Written) -> JsonObject | None:
     """Read the arguments and store how text writes its numbers; None if the reading is not lossless."""
+    read = error.read if isinstance(error, InvalidParams) else None  # by the parser that refused them
+    if isinstance(arguments, str) and is_object(read) and may_be_read_twice(arguments):
+        return read
     if not isinstance(arguments, str) or not arguments.strip():
         return read_arguments(arguments)
     try:
