@@ -20,6 +20,7 @@ _LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
 _ENDLESS: Final = (b"mcp-method", b"subscriptions/listen")  # the header of a request that has no answer until the end
 _BACKLOG: Final = 2_048  # connections that wait to be accepted
 _LAST_ANSWERS: Final = 1  # second for connections to end that are open when the server stops
+_KEEP_ALIVE: Final = 75  # seconds; longer than clients keep an idle connection, or a request may meet its end
 _POLL: Final = 0.02  # seconds between two looks at whether calls are under way
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -121,7 +122,8 @@ class HttpTransport:
             finally:
                 self._calls -= is_call
 
-        config = uvicorn.Config(count, log_level="critical", timeout_graceful_shutdown=_LAST_ANSWERS)
+        limits = {"timeout_graceful_shutdown": _LAST_ANSWERS, "timeout_keep_alive": _KEEP_ALIVE}
+        config = uvicorn.Config(count, log_level="critical", **limits)
         web = uvicorn.Server(config)
         web.capture_signals = nullcontext  # who runs this catches them
         async with anyio.create_task_group() as group:
