@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from fnmatch import fnmatchcase
 from inspect import isawaitable
 from types import TracebackType
@@ -14,7 +14,7 @@ from returns.result import Failure, Success
 
 from .. import timing
 from ..approvals import RESUMED, Approval, Approvals, Requests, name_request
-from ..approvals.approval_requests import Row, read_approval
+from ..approvals.approval_requests import Row, is_settled, read_approval
 from ..audit import note_decision
 from ..call import Call, Outcome, ValidCall
 from ..call_state import TURN
@@ -30,6 +30,8 @@ from ..privacy import approved, get_logger
 from ..stores import Memory, Store, StoreError
 
 Needs: TypeAlias = Callable[[ValidCall], "bool | str | Awaitable[bool | str]"]
+_CALLS = 100  # that join one request, and find it by their ids
+_TOOLS = 10_000  # whose reason is remembered
 _TRIES = 1000  # of a record that others keep changing
 _FIRST_POLL, _LAST_POLL = 0.05, 1.0  # seconds
 _logger = get_logger()
@@ -97,6 +99,8 @@ class Approve:
     )
     _requests: Requests = attrs.field(init=False, repr=False)
     _needs: Needs | None = attrs.field(init=False, repr=False)
+    # By name and effect of a tool: why each of its calls needs a decision; "": not each does.
+    _by_tool: dict[tuple[str, str], str] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
@@ -136,7 +140,11 @@ class Approve:
 
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
         """The inside's outcome; or AwaitingApproval, or Denied for a call that was rejected."""
-        reason: Any = self._find_reason(call)
+        reason: Any = self._by_tool.get((call.tool.name, call.tool.effect))
+        if reason is None:
+            reason = self._find_reason(call)
+        elif not reason and self._needs is not None:
+            reason = self._needs(call)
         return self._run(call, call_next, reason) if reason else call_next(call)
 
     async def _run(self, call: ValidCall, call_next: Handler[ValidCall], reason: Any) -> Outcome:
@@ -159,7 +167,7 @@ class Approve:
                 await timing.sleep(min(poll, max(0.0, until - timing.monotonic())))
                 poll = min(poll * 1.5, _LAST_POLL)
             if state == "approved":
-                return await self._run_approved(call, call_next, name, row)
+                return await self._run_approved(call, call_next, row)
         except StoreError:
             return Failure(Unavailable(call.tool.name, "approvals cannot be reached"))
         self._note(call, f"{state}: {row['id']}", row, state)
@@ -201,7 +209,7 @@ class Approve:
             not kept, and Unavailable if the store gives no answer.
         """
         try:
-            _, _, row = await self._requests.find(id_)
+            *_, row = await self._requests.find(id_)
         except StoreError:
             return Failure(Unavailable("", "approvals cannot be reached"))
         if row is None:
@@ -213,17 +221,19 @@ class Approve:
 
     def _find_reason(self, call: ValidCall) -> object:
         """The reason why a person has to decide; False: no decision is needed."""
-        tool = call.tool
+        tool, reason = call.tool, ""
         if tool.effect in self.effects:
-            return f"the effect of the tool is {tool.effect}"
-        if self.tools and any(fnmatchcase(tool.name, pattern) for pattern in self.tools):
-            return "the tool needs approval"
-        return False if self._needs is None else self._needs(call)
+            reason = f"the effect of the tool is {tool.effect}"
+        elif any(fnmatchcase(tool.name, pattern) for pattern in self.tools):
+            reason = "the tool needs approval"
+        if len(self._by_tool) < _TOOLS:
+            self._by_tool[tool.name, tool.effect] = reason
+        return reason or (self._needs is not None and self._needs(call))
 
     async def _find_resumed(self, id_: str, name: str) -> Row | None:
         """The row that a call is resumed by; None: it is for another call, version or policy."""
-        entry, _, row = await self._requests.find(id_)
-        return row if entry is not None and row is not None and row["name"] == name else None
+        *_, row = await self._requests.find(id_)
+        return row if row is not None and row["name"] == name else None
 
     async def _join(self, call: ValidCall, name: str, reason: str) -> Row:
         """The row of a call: the one that it has, the one that waits for an equal call, or a new one."""
@@ -237,10 +247,11 @@ class Approve:
             open_ = next((row for row in rows if _may_join(row, turn, call.id)), None)
             joined: Row
             if open_ is not None:
-                joined = {**open_, "calls": [*open_["calls"], mine]}
+                joined = {**open_, "calls": [*open_["calls"], mine][-_CALLS:]}
                 changed = [joined if row is open_ else row for row in rows]
             else:
-                joined = self._make_row(call, name, reason, mine, len(rows) + 1)
+                last = max((int(row["id"].rpartition(".")[2]) for row in rows), default=0)
+                joined = self._make_row(call, name, reason, mine, last + 1)
                 changed = [*rows, joined]
             if await self._requests.write(name, entry, changed):
                 if open_ is None:
@@ -281,9 +292,9 @@ class Approve:
             if isawaitable(told):
                 await told
 
-    async def _run_approved(self, call: ValidCall, call_next: Handler[ValidCall], name: str, row: Row) -> Outcome:
+    async def _run_approved(self, call: ValidCall, call_next: Handler[ValidCall], row: Row) -> Outcome:
         """Run what was approved, as one delivery of the ledger, and say who has its answer."""
-        row = await self._change(name, row["id"], {"ran": True})  # from now on its end counts, and not its expiry
+        row = await self._change(row, "ran")  # from now on its end counts, and not its expiry
         if row.get("edited"):
             params = call.tool.parse(row["edit"])
             if type(params) is not dict:
@@ -296,7 +307,7 @@ class Approve:
         is_answer = type(outcome) is Success or not isinstance(outcome.failure(), (NotExecuted, Unavailable))
         if is_answer and not call.get_state(RESUMED, ""):  # the model has it, and the next such call is another wish
             try:
-                await self._change(name, row["id"], {"collected": True})
+                await self._change(row, "collected")
             except StoreError:  # the call has run: its outcome counts, and a repetition gets the same one again
                 _logger.warning("Tool %.200r: that its answer was given is not noted", call.tool.name)
         if row.get("edited") and type(outcome) is Success and isinstance(outcome.unwrap(), str):
@@ -304,14 +315,18 @@ class Approve:
             return Success(f"{outcome.unwrap()}\n\n(A person changed the arguments of this call: {changed})")
         return outcome
 
-    async def _change(self, name: str, id_: str, change: Mapping[str, Any]) -> Row:
+    async def _change(self, row: Row, fact: str) -> Row:
+        """Note a fact of a request; nothing is written if it is known."""
+        if row.get(fact):
+            return row
         for _ in range(_TRIES):
-            entry, rows = await self._requests.read(name)
-            row = next(row for row in rows if row["id"] == id_)
-            changed = {**row, **change}
-            if row == changed or await self._requests.write(
-                name, entry, [changed if each is row else each for each in rows]
-            ):
+            name, entry, rows, known = await self._requests.find(row["id"])
+            if known is None:
+                raise StoreError("the request is gone")
+            changed = {**known, fact: True}
+            if known == changed:
+                return changed
+            if await self._requests.write(name, entry, [changed if each is known else each for each in rows]):
                 return changed
         raise StoreError("busy")
 
@@ -327,8 +342,7 @@ def _may_join(row: Row, turn: str, call_id: str) -> bool:
 
     Two calls of one reply are two wishes, so a call joins none that another call of its own reply asked for.
     """
-    is_over = timing.wall_time() >= row["expires_at"] and not row.get("ran")
-    if row.get("collected") or is_over:
+    if is_settled(row):
         return False
     return not (turn and any(known[0] == turn and known[1] != call_id for known in row["calls"]))
 

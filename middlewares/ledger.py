@@ -308,18 +308,26 @@ class Ledger:
         seen: tuple[Entry | None, Intent],
         died: tuple[str, ...],
     ) -> Claim | None:
-        """Claim it, also in a task that is cancelled: a claim without an end would look like a lost body."""
+        """Claim it. A task that is cancelled takes it back: a claim without an end would look like a lost body."""
         if names.id in owner.running:  # a twin in this process
             return None
         owner.running.add(names.id)  # before others can see the claim
         claim: Claim | None = None
         try:
-            with anyio.CancelScope(shield=True):
-                claim = await self._records.begin(call, owner, names, delivery, expect, seen, died)
+            claim = await self._records.begin(call, owner, names, delivery, expect, seen, died)
             return claim
         except StoreError as exc:
             if exc.maybe_written:
                 self._late.append(partial(self._records.withdraw, names, owner))
+            raise
+        except BaseException:  # cancelled, and it may be written all the same
+            owner.running.discard(names.id)
+            withdraw = partial(self._records.withdraw, names, owner)
+            withdrawn = False
+            with anyio.move_on_after(_CLOSING, shield=True):
+                withdrawn = await _is_written(withdraw)
+            if not withdrawn:
+                self._late.append(withdraw)
             raise
         finally:
             if claim is None:

@@ -60,7 +60,8 @@ class Policy:
 
     def __call__(self, call: V) -> V | Failure[ToolError]:
         """The same call, or Denied."""
-        decision = self.rules.decide(call)
+        tool, rules = call.tool, self.rules
+        decision = rules.decided.get((tool.name, tool.effect, call.principal)) or rules.decide(call)
         if call.report is not None:
             call.report.note(self, decision.reason)
         if call.state is not None:  # else there is no audit

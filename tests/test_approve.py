@@ -230,6 +230,40 @@ async def test_two_equal_calls_of_one_reply_are_two(bank: Bank) -> None:
     assert len(bank.paid) == 2
 
 
+async def test_the_record_of_equal_calls_does_not_grow(bank: Bank) -> None:
+    """Each approval costs what the first did; an older one is still listed, decided already, and has its outcome."""
+    async with bank.open() as (pipeline, approvals):
+        sizes: list[int] = []
+        ids: list[str] = []
+        for number in range(12):
+            ids.append(await ask(pipeline, pay(f"a{number}")))
+            await approvals.approve(ids[-1], by="boss")
+            assert await pipeline(pay(f"b{number}")) == Success(f"paid Bob 500 #{number + 1}")
+            entry = await approvals.store.get(f"a/{ids[0].partition('.')[0]}")
+            sizes.append(len(_not_none(entry).value))
+        assert max(sizes[5:]) < 1.1 * sizes[5]
+        assert len({*ids}) == 12 == len(await approvals.list())
+        assert {each.id for each in await approvals.list()} == {*ids}
+        for number, id_ in enumerate(ids):
+            assert _not_none(await approvals.get(id_)).ran
+            assert (await approvals.reject(id_, by="late")).state == "already decided"
+            assert await pipeline.resume(id_) == Success(f"paid Bob 500 #{number + 1}")
+    assert len(bank.paid) == 12
+
+
+async def test_a_call_that_is_repeated_again_and_again_waits_once(bank: Bank) -> None:
+    """A model that does not stop fills no record."""
+    async with bank.open() as (pipeline, approvals):
+        id_ = await ask(pipeline, pay("first"))
+        name = f"a/{id_.partition('.')[0]}"
+        sizes: list[int] = []
+        for number in range(250):
+            assert await ask(pipeline, pay(f"a{number}")) == id_
+            sizes.append(len(_not_none(await approvals.store.get(name)).value))
+        assert sizes[-1] < sizes[110] * 1.1
+        assert len(await approvals.pending()) == 1
+
+
 async def test_resume_and_repetition_at_once_in_two_pipelines(bank: Bank) -> None:
     """One body runs, and all have its answer."""
     bank.go_on = anyio.Event()

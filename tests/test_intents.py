@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import anyio
@@ -27,6 +29,7 @@ from toolcall_pipeline import (
 from toolcall_pipeline.dialogue import Answered, Hints, run_turn
 from toolcall_pipeline.identity import CONVERSATIONS, Conversations, Lost
 from toolcall_pipeline.middlewares import LoopGuard, standard
+from toolcall_pipeline.stores import Memory
 from toolcall_pipeline.telemetry import agent
 from toolcall_pipeline.testing import FakeClock
 
@@ -55,7 +58,7 @@ LOST: list[Exception] = [ConnectionError(), TimeoutError()]
 class Desk:
     """A desk with some tools, and what they did."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: Memory | None = None) -> None:
         self.done: list[Any] = []
         self.keys: list[str] = []
         self.answer: Any = None
@@ -96,7 +99,7 @@ class Desk:
         async def comment(issue: int) -> Any:
             return self._answer(("comment", issue))
 
-        self.pipeline: Pipeline = standard(tools, attempts=1)
+        self.pipeline: Pipeline = standard(tools, attempts=1, store=kept)
         builtin.install(tools, self.pipeline)
 
     def _answer(self, did: tuple[Any, ...]) -> Any:
@@ -111,10 +114,13 @@ class Desk:
         return "ok" if type(outcome) is Success else outcome.failure().kind
 
 
-async def run_script(script: str) -> tuple[list[str], int]:
-    """Run a conversation: ``tool:answer`` in each word; returns the kinds and how many bodies of payments ran."""
-    desk = Desk()
-    kinds: list[str] = []
+async def run_script(script: str, store: Memory | None = None) -> tuple[list[str], int]:
+    """Run a conversation: ``tool:answer`` in each word; returns the kinds and how many bodies ran.
+
+    With a store each call comes to a process of its own.
+    """
+    desk = Desk(store)
+    kinds, done = list[str](), 0
     answers = {
         "404": FileNotFoundError(),
         "lost": ConnectionError(),
@@ -133,46 +139,21 @@ async def run_script(script: str) -> tuple[list[str], int]:
         if name.endswith("2"):
             name, arguments = name[:-1], {"amount": 8}
         kinds.append(await desk.ask(name, **arguments))
-    return kinds, len(desk.done)
+        if store is not None:
+            done, desk = done + len(desk.done), Desk(store)
+    return kinds, done + len(desk.done)
 
 
-CONVERSATIONS_OF_A_DAY: dict[str, tuple[str, str, int]] = {
-    "two equal payments": ("charge charge", "ok ok", 2),
-    "a payment after one that the tool refused": ("charge:told charge", "execution ok", 2),
-    "a payment after one whose class says that nothing happened": ("charge:no charge", "not_found ok", 2),
-    "a payment after a 404": ("charge:404 charge", "not_found outcome_unknown", 1),
-    "three times after a 404": ("charge:404 charge charge", "not_found outcome_unknown outcome_unknown", 1),
-    "a payment after a bug": ("charge:bug charge", "internal outcome_unknown", 1),
-    "a payment after a lost connection": ("charge:lost charge", "outcome_unknown outcome_unknown", 1),
-    "another amount after a lost one": ("charge:lost charge2", "outcome_unknown ok", 2),
-    "what was missing is made first": ("charge:404 create charge", "not_found ok ok", 2),
-    "a read in between lifts nothing": ("charge:404 look charge", "not_found ok outcome_unknown", 1),
-    "the tool itself lifts nothing": ("charge:404 charge2 charge", "not_found ok outcome_unknown", 2),
-    "nothing lifts a lost connection": ("charge:lost create charge", "outcome_unknown ok outcome_unknown", 1),
-    "a failure of another tool lifts nothing": (
-        "charge:404 comment:told charge",
-        "not_found execution outcome_unknown",
-        2,
-    ),
-    "missing again after it was lifted": (
-        "charge:404 create charge:404 charge",
-        "not_found ok not_found outcome_unknown",
-        2,
-    ),
-    "errors= says that nothing happened": ("comment:miss comment", "not_found ok", 2),
-    "a keyed payment after a lost one": ("pay:lost pay", "transient ok", 2),
-    "a keyed payment after a lost one and its answer": ("pay:lost pay pay", "transient ok ok", 3),
-    "a keyed payment after a 404": ("pay:404 pay", "not_found ok", 2),
-    "to set a value again": ("store:lost store", "transient ok", 2),
-    "two different payments": ("charge charge2", "ok ok", 2),
-    "another tool after a lost call": ("charge:lost wire", "outcome_unknown ok", 2),
-}
+GUIDE = Path(__file__).parents[1] / "middlewares" / "ONCE.md"
+ROW = re.compile(r"^\| (.+) \| `(.+)` \| (.+) \| (\d) \|$", re.MULTILINE)
+CONVERSATIONS_OF_A_DAY = {row[0]: row[1:] for row in ROW.findall(GUIDE.read_text())}
 
 
+@pytest.mark.parametrize("processes", ["one", "each"])
 @pytest.mark.parametrize(("script", "kinds", "ran"), CONVERSATIONS_OF_A_DAY.values(), ids=CONVERSATIONS_OF_A_DAY)
-async def test_what_runs_in_a_conversation(script: str, kinds: str, ran: int) -> None:
-    """Honest work runs, and nothing runs again that may have taken effect."""
-    assert await run_script(script) == (kinds.split(), ran)
+async def test_what_runs_in_a_conversation(script: str, kinds: str, ran: str, processes: str) -> None:
+    """The guide's table: honest work runs, and nothing runs again that may have taken effect; with a store as well."""
+    assert await run_script(script, Memory() if processes == "each" else None) == (kinds.split(), int(ran))
 
 
 @pytest.mark.parametrize("raised", [*UNDECIDED, *LOST], ids=lambda each: type(each).__name__)

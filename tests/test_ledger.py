@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from toolcall_pipeline import (
     Call,
+    Crashed,
     Failure,
     OutcomeUnknown,
     Pipeline,
@@ -29,6 +30,7 @@ from toolcall_pipeline import (
     Unavailable,
     ValidCall,
     gather,
+    timing,
 )
 from toolcall_pipeline.ledger import Owner, lives, read_outcome, write_outcome
 from toolcall_pipeline.middlewares import Cache, Concurrency, Ledger, LoopGuard, RateLimit, Retry, standard
@@ -382,6 +384,26 @@ class Cut(Memory):
         return version
 
 
+async def test_a_clock_that_is_set_back_lifts_nothing() -> None:
+    """A change before the exception lifts nothing, whatever the clock said then; a later one does."""
+    ahead, store = timing.wall_time() + 3600, Memory()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timing, "wall_time", lambda: ahead)
+        async with Shop(store).pipeline as pipeline:
+            await pipeline.call("create", conversation="thread")
+    shop = Shop(store)
+    shop.answer = FileNotFoundError()
+    async with shop.pipeline:
+        assert await shop.ask("charge", "a") == "not_found"
+    later = Shop(store)
+    async with later.pipeline:
+        assert await later.ask("charge", "b") == "outcome_unknown"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(timing, "wall_time", lambda: ahead + 1)
+            await later.ask("create")
+        assert await later.ask("charge", "c") == {"n": 1}
+
+
 @pytest.mark.parametrize("third", ["a", "b"])
 @pytest.mark.parametrize("second", ["refused", "not landed", "runs", "withdrawn"])
 async def test_a_lost_key_stays_until_an_answer(second: str, third: str) -> None:
@@ -421,6 +443,37 @@ async def test_a_lost_key_stays_until_an_answer(second: str, third: str) -> None
         await later.ask("pay", third)
     assert {*first.keys} == {*later.keys[: 2 if second == "not landed" else 1]}
     assert await later.ledger.undecided() == []
+
+
+class Slow(Memory):
+    """A store whose next write takes for ever, once it is written or before."""
+
+    slow: bool | None = None  # whether it is written
+
+    async def write(self, *changes: Change) -> int | None:
+        slow, self.slow = self.slow, None
+        version = None if slow is False else await super().write(*changes)
+        if slow is not None:
+            await anyio.sleep_forever()
+        return version
+
+
+@pytest.mark.parametrize("tool", ["charge", "pay"])
+@pytest.mark.parametrize("written", [True, False])
+async def test_a_call_that_is_cancelled_while_it_is_claimed(tool: str, *, written: bool) -> None:
+    """No body began, so nothing stays undecided: the same call and equal ones run, here and in another process."""
+    store = Slow()
+    shop, later = Shop(store), Shop(store)
+    async with shop.pipeline, later.pipeline:
+        store.slow = written
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(shop.ask, tool, "a")
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        assert await shop.ledger.undecided() == []
+        assert await later.ask(tool, "a") == {"n": 1}
+        assert await shop.ask(tool, "b") == {"n": 1}
+    assert shop.done == later.done
 
 
 class Away(Memory):
@@ -588,6 +641,19 @@ async def test_a_secret_keys_the_digests() -> None:
         kept.append({key for key, _ in rows})
         assert not any(b"Secret Name" in value for _, value in rows)
     assert kept[0].isdisjoint(kept[1])
+
+
+@pytest.mark.parametrize("name", ["principal", "conversation"])
+async def test_who_asks_must_be_a_text(name: str) -> None:
+    """A caller that is no text cannot be kept: the program has a mistake, and no body runs."""
+    shop = Shop()
+    caller: Any = {name: None}
+    outcome = await shop.pipeline(Call("charge", {"amount": 7}, "a", **caller))
+    error = outcome.failure()
+    assert isinstance(error, Crashed)
+    assert isinstance(error.cause, SetupError)
+    assert f"`{name}` must be a text, not None" in str(error.cause)
+    assert shop.done == []
 
 
 def test_retry_is_inside() -> None:

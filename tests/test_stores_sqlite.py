@@ -8,6 +8,7 @@ import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import anyio
@@ -18,7 +19,7 @@ from support import PATIENT
 from toolcall_pipeline import Call, Outcome, SetupError, ToolRegistry
 from toolcall_pipeline.compose import Handler
 from toolcall_pipeline.middlewares import standard
-from toolcall_pipeline.stores import ANY, Change, SQLite, Store, StoreError
+from toolcall_pipeline.stores import ANY, Change, Memory, SQLite, Store, StoreError
 from toolcall_pipeline.testing import FakeClock, assert_success, check_store
 
 
@@ -154,6 +155,41 @@ async def test_a_locked_file_is_an_error_within_the_time_limit(path: Path) -> No
             assert await store.write(Change("a", b"3"))
 
 
+@pytest.mark.parametrize("replaced", [True, False])
+async def test_a_file_that_is_removed_while_it_is_open(path: Path, tmp_path: Path, *, replaced: bool) -> None:
+    """Nothing is confirmed that the next process would not find; who opens it again has the file that is there."""
+    async with SQLite(path) as store:
+        await store.write(Change("a", b"1"))
+        await anyio.Path(path).rename(tmp_path / "elsewhere.db")
+        if replaced:
+            async with SQLite(path) as other:
+                await other.write(Change("b", b"1"))
+        for _ in range(2):
+            with pytest.raises(StoreError, match="removed or replaced") as caught:
+                await store.write(Change("a", b"2"))
+            assert not caught.value.maybe_written
+            with pytest.raises(StoreError):
+                await store.get("a")
+    async with store:
+        assert await store.get("a") is None
+        assert (await store.get("b") is not None) is replaced
+        assert await store.write(Change("a", b"1"))
+
+
+async def test_a_program_that_changes_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store is where its path led when it was made."""
+    monkeypatch.chdir(tmp_path)
+    store = SQLite("a.db")
+    (tmp_path / "inside").mkdir()
+    async with store:
+        await store.write(Change("a", b"1"))
+        monkeypatch.chdir("inside")
+        await store.write(Change("a", b"2"))
+    async with store:
+        assert (entry := await store.get("a")) is not None
+        assert entry.value == b"2"
+
+
 async def test_it_must_be_open() -> None:
     """A store that was not opened, or is closed again, says so to the programmer."""
     store = SQLite("unused.db")
@@ -222,6 +258,49 @@ def _count_commits(store: Any, go_on: threading.Event | None = None) -> list[int
 
     store._transact = count
     return commits
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # trio starts tasks in any order
+async def test_a_batch_is_made_as_if_one_by_one(path: Path) -> None:
+    """Writes that go to the file together come to what they come to in memory, where each is made by itself."""
+    dice, go_on = Random(7), threading.Event()
+    stores: tuple[Any, Any] = Memory(), SQLite(path)
+    commits = _count_commits(stores[1], go_on)
+
+    async def write_all(store: Any, wanted: list[dict[str, tuple[str, float]]]) -> list[bool]:
+        """Make writes at once; whether each was made."""
+        kept, made = {key: await store.get(key) for key in "abcdef"}, [False] * len(wanted)
+
+        async def write(number: int) -> None:
+            changes = list[Change]()
+            for key, (name, luck) in wanted[number].items():
+                now = kept[key] and kept[key].version
+                expect: Any = {"any": ANY, "none": None, "old": 7, "now": now}[name]
+                value, ttl = None if luck < 0.3 else b"%d" % number, 60 if luck > 0.8 else None
+                changes.append(Change(key, value, expect, ttl))
+            made[number] = await store.write(*changes) is not None
+
+        go_on.clear()
+        async with anyio.create_task_group() as tasks:
+            for number in range(len(wanted)):
+                tasks.start_soon(write, number)
+            await anyio.wait_all_tasks_blocked()
+            go_on.set()
+        return made
+
+    async with stores[1]:
+        for _ in range(30):
+            wanted = [
+                {key: (dice.choice(("any", "none", "old", "now", "now")), dice.random()) for key in keys}
+                for keys in (dice.sample("abcdef", dice.randint(1, 3)) for _ in range(20))
+            ]
+            one, other = [await write_all(store, wanted) for store in stores]
+            assert one == other
+            for key in "abcdef":
+                one, other = [await store.get(key) for store in stores]
+                assert (one and one.value) == (other and other.value)
+    assert sum(commits) == 600
+    assert len(commits) <= 60
 
 
 async def test_event_loops_of_several_threads_share_it(path: Path) -> None:

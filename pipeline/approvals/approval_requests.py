@@ -1,7 +1,8 @@
 """Requests: the approvals of one kind of call, as they are kept in a store.
 
-All requests for one intent, one version of the tool's schema and one version of the policy stand in one record, so a
-change of one of them is one write. A record is changed only if it is still as it was read.
+The requests for one intent, one version of the tool's schema and one version of the policy stand in one record, so a
+change of one of them is one write. A record is changed only if it is still as it was read. Of the requests that no call
+joins any more it holds the last few; older ones move to records of their own, so that the next one costs no more.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ State: TypeAlias = Literal["pending", "approved", "rejected", "expired", "alread
 RESUMED: StateKey[str] = StateKey("toolcall-pipeline.resumed")  # the id of the approval that a call is resumed by
 _PREFIX = "a/"
 _KEEP = 7 * 86400.0  # seconds after its last change that a record is kept
+_SETTLED = 4  # requests in a record that no call joins any more; a repeated call finds its own among them by its id
 _DIGITS = 24  # hexadecimal digits of a name
 
 
@@ -83,6 +85,12 @@ def read_approval(row: Row) -> Approval:
     return Approval(**shown)
 
 
+def is_settled(row: Row) -> bool:
+    """Whether no other call joins a request any more: its answer is known to the model, or its time is over."""
+    is_over = timing.wall_time() >= row["expires_at"] and not row.get("ran")
+    return bool(row.get("collected")) or is_over
+
+
 @attrs.frozen(eq=False)
 class Requests:
     """The records in one store.
@@ -108,19 +116,24 @@ class Requests:
         Raises:
             StoreError: The store gave no answer.
         """
-        value = json.dumps({"rows": rows}, separators=(",", ":")).encode()
-        latest = max((row["expires_at"] for row in rows), default=0.0) - timing.wall_time()
-        change = Change(_PREFIX + name, value, None if entry is None else entry.version, max(latest, 0.0) + _KEEP)
-        return await self.store.write(change, *beside) is not None
+        moved = [row for row in rows if is_settled(row)][:-_SETTLED] if len(rows) > _SETTLED else []
+        kept = [row for row in rows if row not in moved] if moved else rows
+        changes = [_change(name, kept, None if entry is None else entry.version)]
+        changes += [_change(row["id"], [row], None) for row in moved]
+        return await self.store.write(*changes, *beside) is not None
 
-    async def find(self, id_: str) -> tuple[Entry | None, list[Row], Row | None]:
-        """The record of an approval, and its row; None without one.
+    async def find(self, id_: str) -> tuple[str, Entry | None, list[Row], Row | None]:
+        """The record of an approval with its name, and the approval's row; None without one.
 
         Raises:
             StoreError: The store gave no answer.
         """
-        entry, rows = await self.read(id_.partition(".")[0])
-        return entry, rows, next((row for row in rows if row["id"] == id_), None)
+        for name in (id_.partition(".")[0], id_):  # the second one is that of an older request
+            entry, rows = await self.read(name)
+            row = next((row for row in rows if row["id"] == id_), None)
+            if row is not None:
+                return name, entry, rows, row
+        return id_, None, [], None
 
     async def list(self) -> AsyncIterator[Row]:
         """All rows, in no order.
@@ -131,3 +144,9 @@ class Requests:
         async for _, entry in self.store.scan(_PREFIX):
             for row in json.loads(entry.value)["rows"]:
                 yield row
+
+
+def _change(name: str, rows: list[Row], version: Any) -> Change:
+    latest = max((row["expires_at"] for row in rows), default=0.0) - timing.wall_time()
+    value = json.dumps({"rows": rows}, separators=(",", ":")).encode()
+    return Change(_PREFIX + name, value, version, max(latest, 0.0) + _KEEP)

@@ -87,7 +87,7 @@ class Approvals:
         Raises:
             StoreError: The store gave no answer.
         """
-        _, _, row = await self._requests.find(id_)
+        *_, row = await self._requests.find(id_)
         return None if row is None else read_approval(row)
 
     async def approve(
@@ -162,7 +162,7 @@ class Approvals:
         if not by:
             raise SetupError("a decision needs `by`, the name of who made it")
         while True:
-            entry, rows, row = await self._requests.find(id_)
+            name, entry, rows, row = await self._requests.find(id_)
             if row is None:
                 raise SetupError(f"there is no approval {id_!r}")
             found = read_approval(row)
@@ -176,7 +176,7 @@ class Approvals:
                 decided |= {"arguments": edit, "edit": edit, "edited": True}
             rows = [decided if each is row else each for each in rows]
             audited = await self._audit.changes_for(_describe_decision(decided))
-            if await self._requests.write(id_.partition(".")[0], entry, rows, *audited):
+            if await self._requests.write(name, entry, rows, *audited):
                 return read_approval(decided)
 
 

@@ -88,7 +88,7 @@ async def _open(factory: Callable[[], object]) -> AsyncGenerator[object]:
         yield made
 
 
-def _is_awaitable(made: object) -> bool:
+def _is_awaitable(made: object) -> bool:  # without narrowing the type, as the two below
     return inspect.isawaitable(made)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -94,7 +94,7 @@ def replay(journal: Path, target: str, *, as_json: bool, test: Path | None, run_
         forms, _ = read_forms(journal)
         with redirect_to_stderr():
             pipeline = _load(target)
-            found = anyio.run(_replay, pipeline, forms, run_reads)
+            found = anyio.run(partial(replay_forms, pipeline, forms, run_reads=run_reads))
         if test is not None:
             forms, _ = read_forms(journal)
             with _open_output(test) as output:
@@ -108,10 +108,6 @@ def replay(journal: Path, target: str, *, as_json: bool, test: Path | None, run_
     else:
         print_changes(_make_wide_console(), found)
     return int(found.changed > 0)
-
-
-async def _replay(pipeline: Pipeline, forms: Iterable[Form], run_reads: bool) -> Replay:  # noqa: FBT001  # of anyio.run
-    return await replay_forms(pipeline, forms, run_reads=run_reads)
 
 
 def _load(target: str) -> Pipeline:

@@ -8,7 +8,6 @@ from typing import Any, Final, Literal, TypeAlias
 from ..report.json_form import Form
 
 Fault: TypeAlias = Literal["model", "tool", "backend", "policy", "person"]
-FAULTS: Final[tuple[Fault, ...]] = ("model", "tool", "backend", "policy", "person")
 _BY_KIND: Final[Mapping[str, Fault]] = {
     "unknown_tool": "model",
     "malformed_call": "model",

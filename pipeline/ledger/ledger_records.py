@@ -21,6 +21,7 @@ import attrs
 
 from .. import timing
 from ..call import ValidCall, make_uuid
+from ..errors import SetupError
 from ..identity import delivery_of, intent_of, join_digest, written_digest
 from ..stores import Change, Entry, Store
 from .owners import Owner
@@ -40,6 +41,9 @@ _TAG = 12  # digits of the part that one conversation's keys share: a cluster of
 
 @lru_cache
 def _make_tag(principal: str, conversation: str, secret: bytes) -> str:
+    for name, given in (("principal", principal), ("conversation", conversation)):
+        if not isinstance(cast("object", given), str):
+            raise SetupError(f"Call: `{name}` must be a text, not {given!r}: a store keeps calls by it")
     return "{" + join_digest(principal, conversation, secret=secret)[:_TAG] + "}"
 
 
@@ -169,8 +173,11 @@ class Records:
         names, expect, state = claim.names, claim.version, claim.intent
         of_all = "lost" if known == "no" and names.id in state["lost"] else known  # an earlier time may have landed
         done = {**claim.delivery, "state": "ended", "known": of_all, "outcome": outcome, "done": timing.wall_time()}
+        at = timing.wall_time()
+        if known == "lift":  # of a clock that was ahead
+            at = max(at, await self._find_change(names))
         while True:
-            changes = [self._change(names.intent, _end_in(state, claim, known), expect)]
+            changes = [self._change(names.intent, _end_in(state, claim, known, at), expect)]
             if names.delivery:
                 ended = None if outcome is None else _dump(done)
                 changes.append(Change(names.delivery, ended, claim.version, None if ended is None else self.keep))
@@ -273,13 +280,16 @@ class Records:
 
     async def has_changed(self, names: Names, since: float) -> bool:
         """Whether another tool has changed something in the conversation since then."""
+        return await self._find_change(names) > since
+
+    async def _find_change(self, names: Names) -> float:
+        """When another tool last changed something in the conversation; 0: never."""
         times = [0.0]
-        if not names.changed:
-            return False
-        async for key, entry in self.store.scan(names.changed):
-            if key != names.changed + names.tool:
-                times.append(float(entry.value))
-        return max(times) > since
+        if names.changed:
+            async for key, entry in self.store.scan(names.changed):
+                if key != names.changed + names.tool:
+                    times.append(float(entry.value))
+        return max(times)
 
     async def list(self, prefix: str) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         """All records whose keys begin so."""
@@ -287,12 +297,12 @@ class Records:
             yield key, json.loads(entry.value)
 
 
-def _end_in(intent: Intent, claim: Claim, known: Known) -> Intent:
-    """The record of the intent once a delivery has ended so."""
+def _end_in(intent: Intent, claim: Claim, known: Known, at: float) -> Intent:
+    """The record of the intent once a delivery has ended so, at that time."""
     opened, lost = dict(intent["open"]), dict(intent["lost"])
     opened.pop(claim.names.id, None)
     if known in UNDECIDED and intent["effect"] != "idempotent":  # which may run again in any case
-        lost[claim.names.id] = [claim.key, known, timing.wall_time()]
+        lost[claim.names.id] = [claim.key, known, at]
     elif known in ("yes", "told"):
         for id_ in (claim.names.id, *claim.decides):
             lost.pop(id_, None)

@@ -25,6 +25,7 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _SESSION: Final = b"mcp-session-id"
+_GRACE: Final = 5.0  # seconds for the calls that are under way when the server is stopped
 _MOST_READ: Final = 4 * 1024 * 1024  # bytes of a body; the SDK refuses a longer one
 
 
@@ -46,13 +47,12 @@ class HttpTransport:
         host: The address. One that others can reach needs ``allowed``.
         port: The port. 0: any that is free.
         allowed: Further names by which clients reach the server.
-        grace: Seconds for the calls that are under way when the server is stopped. Default 5.
 
     Raises:
         SetupError: The address can be reached by others, and no name is allowed.
     """
 
-    def __init__(self, host: str, port: int, allowed: Sequence[str] = (), grace: float = 5.0) -> None:
+    def __init__(self, host: str, port: int, allowed: Sequence[str] = ()) -> None:
         if not is_local(host) and not allowed:
             raise SetupError(
                 f"others can reach {host}: name the hosts by which clients may call it with --allow-host, and put "
@@ -60,7 +60,6 @@ class HttpTransport:
             )
         self._host, self._port = host, port
         self._allowed = tuple(name.lower() for name in allowed)  # as clients write it
-        self._grace = grace
         self._socket: socket.socket | None = None  # once it is open
         self._stopping = anyio.Event()
         self._calls = 0  # under way
@@ -136,7 +135,7 @@ class HttpTransport:
 
     async def _watch(self, web: Any) -> None:
         await self._stopping.wait()
-        with anyio.move_on_after(self._grace):
+        with anyio.move_on_after(_GRACE):
             while self._calls:  # noqa: ASYNC110  # an answer that is written leaves nothing to wait for
                 await anyio.sleep(_POLL)
         web.should_exit = True

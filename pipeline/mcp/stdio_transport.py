@@ -31,6 +31,7 @@ from .sdk_server import SdkServer
 _LONGEST: Final = 16_777_216  # bytes of a line, as for the proxy
 _MOST_WAITING: Final = 67_108_864  # bytes of answers that wait to be written, as for the proxy
 _OUTCOMES: Final = frozenset(("result", "error"))  # of an answer, whose id is one of ours
+_GRACE: Final = 5.0  # seconds for the calls that are under way when the input ends
 _ENDLESS: Final = "subscriptions/listen"  # a request that has no answer until the end
 
 
@@ -40,16 +41,14 @@ class StdioTransport:
     Args:
         stdin: The file descriptor that the client writes to.
         stdout: The file descriptor that it reads from.
-        grace: Seconds for the calls that are under way when the input ends. Default 5.
     """
 
-    def __init__(self, stdin: int, stdout: int, grace: float = 5.0) -> None:
+    def __init__(self, stdin: int, stdout: int) -> None:
         sdk = SdkServer.load()
         self._make = sdk.message
         self._adapter = sdk.types.jsonrpc_message_adapter
         self._reader = LineReader(stdin, _LONGEST)
         self._writer = LineWriter(stdout)
-        self._grace = grace
         self._reading = anyio.CancelScope()
         self._open: set[str] = set()  # the requests that have no answer
         self._settled = anyio.Event()
@@ -165,7 +164,7 @@ class StdioTransport:
     async def _wait_for_answers(self) -> None:
         if self._open:
             self._settled = anyio.Event()
-            with anyio.move_on_after(self._grace):
+            with anyio.move_on_after(_GRACE):
                 await self._settled.wait()
 
 

@@ -194,17 +194,12 @@ def close(node: Any) -> Any:
 # --- Numbers and times ---
 
 
-def guard_schema(core: Any) -> Any:
+def guard_schema(node: Any) -> Any:
     """Return the core schema with a check before each place that needs one; the same object if none does.
 
     At any depth, numbers and numeric text are refused as a date, datetime, time or timedelta, and the text of a Decimal
     or a complex number must have ASCII digits and no underscore.
     """
-    return _guard(core)
-
-
-def _guard(node: Any) -> Any:
-    """Put the checks into one node and the nodes below. Returns an unchanged node itself."""
     changed: dict[str, Any] = {}
     for key in _INNER:
         if key in node:
@@ -229,7 +224,7 @@ def _guard_all(held: Any) -> Any:
     if isinstance(held, dict):
         schemas = cast("dict[str, Any]", held)
         if isinstance(schemas.get("type"), str):
-            return _guard(schemas)
+            return guard_schema(schemas)
         named = {key: _guard_all(each) for key, each in schemas.items()}
         return named if any(named[key] is not each for key, each in schemas.items()) else schemas
     if isinstance(held, (list, tuple)):  # a tuple is one choice of a union and its label

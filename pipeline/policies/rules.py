@@ -123,6 +123,10 @@ class RuleSet:
         default: The action for a call that no rule fits. Default ``allow``.
         version: The version of the rules, which stands in every decision. Default "": none.
 
+    Attributes:
+        decided: The decisions that no argument changes, by name and effect of the tool, and principal. A stage may look
+            here before it calls `decide`.
+
     Raises:
         SetupError: An option has another type or value.
     """
@@ -130,9 +134,8 @@ class RuleSet:
     rules: tuple[PolicyRule, ...] = ()
     default: Action = "allow"
     version: str = ""
-    # By name and effect of a tool, and principal: a thousand patterns are a thousand searches. The decision, where the
-    # arguments do not matter; else the rules.
-    _decided: dict[tuple[str, str, str], Decision] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
+    decided: dict[tuple[str, str, str], Decision] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
+    # By the same: a thousand patterns are a thousand searches.
     _rules: dict[tuple[str, str, str], _Rules] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
 
     def __attrs_post_init__(self) -> None:
@@ -148,7 +151,7 @@ class RuleSet:
         """The decision on a call."""
         tool = call.tool
         key = (tool.name, tool.effect, call.principal)
-        decision = self._decided.get(key)
+        decision = self.decided.get(key)
         return self._decide(call, key) if decision is None else decision
 
     def _decide(self, call: ValidCall, key: tuple[str, str, str]) -> Decision:
@@ -156,7 +159,7 @@ class RuleSet:
         if rules is None:
             rules = tuple(each for each in self._rules_of(call.tool) if each[1].fits_principal(call.principal))
             if not rules or rules[0][1].arguments is None:
-                return _remember(self._decided, key, self._decide_by(*rules[0]) if rules else self._default_decision())
+                return _remember(self.decided, key, self._decide_by(*rules[0]) if rules else self._default_decision())
             _remember(self._rules, key, rules)
         return self._decide_by_arguments(rules, call)
 
@@ -179,7 +182,8 @@ class RuleSet:
 
     def needs_approval(self, call: ValidCall) -> str | bool:
         """The reason why a person has to decide on a call; False: none has to. For ``needs=`` of `Approve`."""
-        decision = self.decide(call)
+        tool = call.tool
+        decision = self.decided.get((tool.name, tool.effect, call.principal)) or self.decide(call)
         return decision.reason if decision.action == "approve" else False
 
     def list_for(self, tool: Tool[..., Any]) -> list[tuple[str, PolicyRule]]:

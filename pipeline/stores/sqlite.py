@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from time import monotonic, sleep
+from typing import Self
 
 from .. import timing
 from ..errors import SetupError
@@ -25,7 +27,9 @@ _CREATE = """
     create table entries (key blob primary key, version integer not null, until real, value blob not null) without rowid
 """
 _GET = "select value, version from entries where key = ? and (until is null or until > ?)"
-_VERSION = "select version from entries where key = ? and (until is null or until > ?)"
+_VERSIONS = "select key, version from entries where key in ({}) and (until is null or until > ?)"
+_KEYS = 512  # of one such statement
+_DELETE = "delete from entries where key = ?"
 _PUT = "insert or replace into entries (key, version, until, value) values (?, ?, ?, ?)"
 _PAGE_OF = """
     select key, value, version from entries
@@ -74,11 +78,37 @@ class SQLite(BatchedStore[sqlite3.Connection]):
         if self._path in ("", ":memory:"):
             refuse("SQLite", "path", "the path of a file; for a store in memory use Memory()", path)
         super().__init__(f"SQLite({self._path!r})", timeout)
+        self._path = str(Path(self._path).absolute())  # a program may change its directory later
         self._synchronous = "full" if survives_power_cut else "normal"
+        self._file: tuple[int, int] | None = None  # device and inode, from the first opening to the last closing
         self._writes = 0  # since keys were looked at whose time is over
         self._swept = b""  # up to this key
 
+    async def __aenter__(self) -> Self:
+        """See `Store.__aenter__`."""
+        if not self._users:
+            self._file = None
+        return await super().__aenter__()
+
+    def _is_lost(self, connection: sqlite3.Connection) -> bool:
+        """Raise FileNotFoundError if another file is there now, or none: it lacks what was confirmed."""
+        del connection
+        self._check_file()
+        return False
+
+    def _check_file(self) -> None:
+        try:
+            found = os.stat(self._path)  # noqa: PTH116  # a third faster
+        except FileNotFoundError:
+            found = None
+        now = None if found is None else (found.st_dev, found.st_ino)
+        if self._file is not None and now != self._file:
+            raise FileNotFoundError("the file was removed or replaced while it was open")
+        self._file = now
+
     def _connect(self) -> sqlite3.Connection:
+        if self._file is not None:
+            self._check_file()
         try:
             with suppress(FileExistsError):  # files beside it get the same rights
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _MODE))
@@ -90,6 +120,7 @@ class SQLite(BatchedStore[sqlite3.Connection]):
             with ExitStack() as undo:
                 undo.callback(db.close)
                 self._prepare(db)
+                self._check_file()
                 undo.pop_all()
         except sqlite3.Error as exc:
             if code_of(exc) in _NO_STORE:
@@ -157,8 +188,7 @@ class SQLite(BatchedStore[sqlite3.Connection]):
         """
         try:
             db.execute("begin immediate")
-            for job in writes:
-                _write(db, job)
+            _write_all(db, writes)
             self._sweep(db, len(writes))
             db.execute("commit")
         except sqlite3.Error as exc:
@@ -186,19 +216,30 @@ class SQLite(BatchedStore[sqlite3.Connection]):
         connection.interrupt()
 
 
-def _write(db: sqlite3.Connection, job: Write) -> None:
+def _write_all(db: sqlite3.Connection, writes: Sequence[Write]) -> None:
+    """Make each write whose keys are as expected, in their order: the versions are read once, and rows written once."""
     now = timing.wall_time()
-    for key, change in job.changes:
-        if change.expect is not ANY:
-            row = db.execute(_VERSION, (key, now)).fetchone()
-            if (None if row is None else row[0]) != change.expect:
-                return
-    for key, (_, value, _, ttl) in job.changes:
-        if value is None:
-            db.execute("delete from entries where key = ?", (key,))
-        else:
-            db.execute(_PUT, (key, job.version, None if ttl is None else now + ttl, value))
-    job.answer = job.version
+    expected = {key for job in writes for key, change in job.changes if change.expect is not ANY}
+    versions: dict[bytes, int | None] = dict(_read_versions(db, list(expected), now))
+    rows: dict[bytes, tuple[bytes, int, float | None, bytes] | None] = {}
+    for job in writes:
+        if any(change.expect is not ANY and versions.get(key) != change.expect for key, change in job.changes):
+            continue
+        for key, (_, value, _, ttl) in job.changes:
+            row = None if value is None else (key, job.version, None if ttl is None else now + ttl, value)
+            rows[key], versions[key] = row, None if row is None else job.version
+        job.answer = job.version
+    db.executemany(_PUT, [row for row in rows.values() if row is not None])
+    db.executemany(_DELETE, [(key,) for key, row in rows.items() if row is None])
+
+
+def _read_versions(db: sqlite3.Connection, keys: list[bytes], now: float) -> Iterator[tuple[bytes, int]]:
+    """Read the versions of those keys that exist."""
+    for start in range(0, len(keys), _KEYS):
+        some = keys[start : start + _KEYS]
+        most = 1 << (len(some) - 1).bit_length()  # few lengths, so that a statement is prepared once
+        some += some[-1:] * (most - len(some))
+        yield from db.execute(_VERSIONS.format(",".join("?" * most)), (*some, now))
 
 
 def _read_page(db: sqlite3.Connection, job: Page) -> None:

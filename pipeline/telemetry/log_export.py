@@ -134,7 +134,7 @@ def refuse_second_logger_provider() -> None:
 
 
 def set_global_logger_provider(provider: LoggerProvider) -> None:
-    """Make it the global provider."""
+    """Make it the global provider. No other module imports what is not stable yet, as `test_layers` checks."""
     set_logger_provider(provider)
 
 
