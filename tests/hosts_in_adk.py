@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 
 import pytest
 from google.adk.agents import LlmAgent, RunConfig
+from google.adk.agents.invocation_context import LlmCallsLimitExceededError
 from google.adk.agents.run_config import StreamingMode
 from google.adk.models import BaseLlm, LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
@@ -260,6 +261,22 @@ async def test_callbacks_after_a_tool_see_what_ran_and_what_it_gave(ours: bool) 
     assert seen == list(enumerate(values))
     assert session.answers[0] == {"result": 7}
     assert session.answers[5] == {"result": [{"a": 1}]}
+
+
+@pytest.mark.parametrize("ours", [False, True])
+async def test_the_limit_of_model_calls_holds(ours: bool) -> None:
+    """ADK ends the run after as many calls of the model as without the pipeline."""
+    ran: list[int] = []
+
+    def look(n: int) -> None:
+        """Look."""
+        ran.append(n)
+
+    model = saying(*[[("look", {"n": number})] for number in range(5)])
+    session = Session(LlmAgent(name="agent", model=model, tools=[look]), *([ToolcallPlugin()] if ours else []))
+    with pytest.raises(LlmCallsLimitExceededError):
+        await session.send(run_config=RunConfig(max_llm_calls=2))
+    assert ran == [0, 1]
 
 
 async def test_a_hand_over_and_state_stay_adks() -> None:

@@ -339,6 +339,26 @@ async def test_errors_in_a_row_end_the_calls_of_a_run(ours: bool) -> None:
     assert "hunter2" not in str(model.told)
 
 
+@pytest.mark.parametrize("ours", [False, True])
+@pytest.mark.parametrize("limit", ["max_function_calls", "max_iterations", "max_invocations"])
+async def test_the_limits_of_a_run_and_of_a_tool_hold(limit: str, ours: bool) -> None:
+    """They count what they count without the pipeline, failures included."""
+    ran: list[int] = []
+
+    @tool(max_invocations=2 if limit == "max_invocations" else None)
+    def look(n: int) -> str:
+        ran.append(n)
+        if len(ran) == 1:
+            raise ValueError("broken")
+        return "seen"
+
+    model = Saying(*[[("look", f'{{"n": {number}}}')] for number in range(5)])
+    if limit != "max_invocations":
+        model.function_invocation_configuration[limit] = 2  # type: ignore[literal-required]
+    await Agent(model, tools=[look], middleware=[ToolcallMiddleware()] if ours else []).run("go")
+    assert ran == [0, 1]
+
+
 async def test_a_failure_says_why() -> None:
     """Its text is the pipeline's, though an exception of the framework's own would say nothing."""
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelCallLimitMiddleware, ToolCallLimitMiddleware
 from langchain.tools import ToolRuntime
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import InjectedToolCallId, ToolException, tool
+from langchain_core.tools import Tool as SingleInputTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphRecursionError
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, interrupt
@@ -399,6 +402,71 @@ async def test_an_authors_words_and_parts_reach_the_model() -> None:
         told_twice.append([(each.content, each.status, each.artifact, each.name) for each in messages])
         assert messages[1].id == "mine"
     assert told_twice[0] == told_twice[1]
+
+
+@pytest.mark.parametrize("words", ["Use a number, as in /srv/ids.", lambda error: f"{len(error.errors())} of yours."])
+async def test_an_authors_words_for_wrong_arguments_reach_the_model(words: Any) -> None:
+    """A text or a function in `handle_validation_error` answers arguments that are refused, as without the pipeline."""
+    ran: list[int] = []
+
+    @tool
+    def pay(amount: int) -> None:
+        """Pay."""
+        ran.append(amount)
+
+    pay.handle_validation_error = words
+    told_twice: list[Any] = []
+    for ours in ([], [ToolcallMiddleware()]):
+        agent = create_agent(saying([("pay", {"amount": "much"}), ("pay", {})]), [pay], middleware=ours)
+        told_twice.append([(m.content, m.status) for m in (await agent.ainvoke(GO))["messages"] if m.type == "tool"])
+    assert told_twice[0] == told_twice[1]
+    assert (ran, [status for _, status in told_twice[1]]) == ([], ["error", "error"])
+
+
+@pytest.mark.parametrize("run_async", [True, False])
+def test_a_tool_exception_that_nothing_handles_is_told(run_async: bool) -> None:
+    """It ends the run without the pipeline; with it the model reads its words, which are the author's."""
+
+    @tool
+    def pay(amount: int) -> None:
+        """Pay."""
+        raise ToolException("Order 7 is in /srv/orders.")
+
+    agent = create_agent(saying([("pay", {"amount": 1})]), [pay], middleware=[ToolcallMiddleware()])
+    answer = asyncio.run(agent.ainvoke(GO)) if run_async else agent.invoke(GO)
+    assert [m.content for m in answer["messages"] if m.type == "tool"] == ["Error: Order 7 is in /srv/orders."]
+
+
+@pytest.mark.parametrize("ours", [False, True])
+@pytest.mark.parametrize(
+    ("limits", "steps", "runs"),
+    [([ToolCallLimitMiddleware(run_limit=2)], 100, 2), ([ModelCallLimitMiddleware(run_limit=3)], 100, 3), ([], 6, 3)],
+)
+async def test_the_limits_of_a_run_hold(limits: list[Any], steps: int, runs: int, ours: bool) -> None:
+    """Limits of tool calls, of model calls and of steps count what they count without the pipeline."""
+    ran: list[int] = []
+
+    @tool
+    def look(n: int) -> None:
+        """Look."""
+        ran.append(n)
+
+    middleware = [*limits, *([ToolcallMiddleware()] if ours else [])]
+    agent = create_agent(saying(*[[("look", {"n": 1})]] * 9), [look], middleware=middleware)
+    with suppress(GraphRecursionError):
+        await agent.ainvoke(GO, {"recursion_limit": steps})
+    assert len(ran) == runs
+
+
+async def test_a_tool_of_one_input_takes_it_under_any_name() -> None:
+    """LangChain does: the name in its schema is none that the author chose. Two inputs are refused."""
+    ran: list[str] = []
+    look = SingleInputTool(name="look", description="Look.", func=lambda text: ran.append(text) or "ok")
+    calls = [("look", {"__arg1": "a"}), ("look", {"query": "b"}), ("look", {"a": "c", "b": "d"}), ("look", {})]
+    agent = create_agent(saying(calls), [look], middleware=[ToolcallMiddleware()])
+    answer = await agent.ainvoke(GO)
+    assert sorted(ran) == ["a", "b"]
+    assert [m.status for m in answer["messages"] if m.type == "tool"] == ["success", "success", "error", "error"]
 
 
 @pytest.mark.parametrize("run_async", [True, False])

@@ -20,6 +20,7 @@ from pydantic_ai import (
     ModelRetry,
     RunContext,
     ToolFailed,
+    UsageLimits,
 )
 from pydantic_ai import (
     Tool as AgentTool,
@@ -213,6 +214,22 @@ async def test_a_tool_that_asks_again_too_often_ends_the_run(effect: Any) -> Non
     with pytest.raises(UnexpectedModelBehavior):
         await agent.run("go")
     assert len(ran) == 2
+
+
+@pytest.mark.parametrize("ours", [False, True])
+@pytest.mark.parametrize("limits", [UsageLimits(tool_calls_limit=2), UsageLimits(request_limit=2)])
+async def test_the_limits_of_usage_hold(limits: UsageLimits, ours: bool) -> None:
+    """They count what they count without the pipeline."""
+    ran: list[int] = []
+
+    def look(n: int) -> None:
+        ran.append(n)
+
+    model = saying(*[[("look", {"n": number})] for number in range(5)])
+    agent = Agent(model, tools=[look], capabilities=[ToolcallCapability()] if ours else [])
+    with pytest.raises(UsageLimitExceeded):
+        await agent.run("go", usage_limits=limits)
+    assert ran == [0, 1]
 
 
 async def test_deps_and_context_stay_the_users() -> None:

@@ -21,7 +21,9 @@ async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -
         server.tool(function)
     if behind:
         server.add_middleware(ToolcallMiddleware(effects={"flaky": "read"}))
+    told = ""
     async with Client(server) as client:
         for _ in range(times):
             answer = await client.call_tool(mistake.name, json.loads(mistake.arguments), raise_on_error=False)
-    return str(answer.content[0].text)
+            told = str(getattr(answer.content[0], "text", ""))
+    return told

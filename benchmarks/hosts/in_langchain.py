@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from langchain.agents import create_agent
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.tools import StructuredTool
@@ -14,6 +14,7 @@ from langchain_core.tools import StructuredTool
 from benchmarks.hosts.mistakes import Mistake, Tools
 from toolcall_pipeline.hosts.langchain import ToolcallMiddleware
 
+create_agent: Any = import_module("langchain.agents").create_agent  # its type has parameters that are not known
 VERSION = f"langchain {version('langchain')}, langgraph {version('langgraph')}"
 UNSEEN: frozenset[str] = frozenset()
 

@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 import attrs
 from pydantic import TypeAdapter
 
-from ..adapters.common import list_items, says_error
+from ..adapters.common import is_dict, list_items, says_error
 from ..approvals import Approval
 from ..call import Call, ValidCall, is_failure
 from ..compose import Pipeline
@@ -106,7 +106,7 @@ class ToolcallPlugin(BasePlugin):
 
     def _read(self, answer: Any, told: list[dict[str, Any]]) -> object:
         """Read the answer of a tool; a failure in the words of its author stays as it is."""
-        if not isinstance(answer, dict) or answer.keys() != {"error"}:
+        if not is_dict(answer) or answer.keys() != {"error"}:
             return answer
         if str(answer["error"]).startswith(_OWN):
             return self.host.refuse_foreign(answer["error"])
@@ -258,7 +258,7 @@ class _Exported(BaseTool):
         if says_error(outcome):
             return {"error": render(outcome, call=call)}
         value = outcome.unwrap()
-        return value if isinstance(value, dict) else {"result": to_data(value)[0]}
+        return value if is_dict(value) else {"result": to_data(value)[0]}
 
 
 def _ask_to_confirm(context: ToolContext, approval: str, name: str) -> None:
@@ -278,7 +278,7 @@ def _read_confirmation(context: ToolContext, approval: Approval) -> Decision | N
     if answer is None:
         return None
     given: Any = answer.payload
-    said: dict[str, Any] = given if isinstance(given, dict) else {}
+    said: dict[str, Any] = given if is_dict(given) else {}
     if said.get("approval", approval.id) != approval.id:
         return None
     by = str(said.get("by") or context.session.user_id or "the user of ADK")

@@ -6,7 +6,7 @@ The framework answers an unknown name itself, before any middleware.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
@@ -115,7 +115,8 @@ def _read(context: FunctionInvocationContext) -> Any:
     The framework wraps what is not a JSON object.
     """
     given: Any = context.arguments
-    sent = dict(given) if isinstance(given, Mapping) else given.model_dump(exclude_unset=True)
+    is_plain = isinstance(given, Mapping)
+    sent: dict[str, Any] = dict(cast("Any", given)) if is_plain else given.model_dump(exclude_unset=True)
     if _is_accepted(context, sent):
         return Accepted(sent)
     is_wrapped = sent.keys() == {"raw"} and "raw" not in context.function.parameters().get("properties", ())
@@ -134,7 +135,8 @@ def _is_accepted(context: FunctionInvocationContext, sent: dict[str, Any]) -> bo
 
 
 def _describe(tool: Any) -> HostTool:
-    return HostTool(tool.description or "", tool.parameters(), (tool.additional_properties or {}).get("effect"))
+    known: Mapping[str, Any] = tool.additional_properties or {}
+    return HostTool(tool.description or "", tool.parameters(), known.get("effect"))
 
 
 class ApprovalMiddleware(FunctionMiddleware):

@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from opentelemetry import trace
 from pydantic import ValidationError as PydanticError
 
+from ..adapters.common import is_dict
 from ..call import Call, ValidCall, is_failure
 from ..compose import Pipeline
 from ..foreign_values import or_default
@@ -131,7 +132,7 @@ def _find_principal() -> str:
     token: Any = get_access_token()
     if token is None:
         return ""
-    claims = getattr(token, "claims", None) or {}
+    claims: Mapping[str, Any] = getattr(token, "claims", None) or {}
     subject = getattr(token, "subject", None) or claims.get("sub") or ""
     return json.dumps([token.client_id, claims.get("iss") or "", subject])  # a subject is one of its issuer's
 
@@ -150,8 +151,10 @@ def _read_hints(hints: Any) -> str | None:
 
 def _read_version(meta: Any) -> Any:
     """The version of the tool that the client asks for; None: any."""
-    asked = ((meta or {}).get("fastmcp") or {}).get("version")
-    return VersionSpec(**asked) if isinstance(asked, dict) else VersionSpec(eq=asked) if asked else None
+    sent: Mapping[str, Any] = meta or {}
+    own: Mapping[str, Any] = sent.get("fastmcp") or {}
+    asked: Any = own.get("version")
+    return VersionSpec(**asked) if is_dict(asked) else VersionSpec(eq=asked) if asked else None
 
 
 # How FastMCP begins the text of a ToolError that it made itself of what the tool raised.
@@ -215,14 +218,15 @@ class _Exported(Tool):
         outcome = await self.signer.run(self.pipeline, call, context, counts_inside=around.is_recording())
         if is_failure(outcome):
             mark_failed(around, outcome.failure().kind)
-        value = None if is_failure(outcome) else outcome.unwrap()
+        value: object = None if is_failure(outcome) else outcome.unwrap()
         if type(value).__module__.startswith("fastmcp"):
             return self.convert_result(value)
         made = make_result(outcome, call=call)
         read = CallToolResult.model_validate(made)
         structured = made.get("structuredContent")
-        if isinstance(value, Mapping) and find_parts(value, with_bytes=True) is None:
-            structured = to_data(value)[0]
+        held = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
+        if held is not None and find_parts(held, with_bytes=True) is None:
+            structured = to_data(held)[0]
         meta = made.get("_meta")
         return ToolResult(content=read.content, structured_content=structured, is_error=read.is_error, meta=meta)
 

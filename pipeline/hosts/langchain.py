@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
+
+import attrs
 
 from ..adapters.common import says_error
 from ..approvals import Approval
 from ..call import Call, Outcome, ValidCall, is_failure
 from ..compose import Pipeline
-from ..errors import ExecutionFailed
+from ..errors import ExecutionFailed, InvalidParams
+from ..foreign_values import FaultBarrier
 from ..messages import File, Image, Wording, render
 from ..options import check_type
+from ..privacy import get_logger
 from ..tools import Effect, ToolView
 from .approving import Decision, HostApprovals
 from .framework import foresee, list_media, list_offered, requires
-from .framework_reading import ModelReader
+from .framework_reading import ModelReader, Reader, load
 from .framework_spans import below_openinference
 from .host import Host, HostTool
 from .signed_calls import Find, Signer
@@ -27,16 +31,17 @@ with requires("langchain"):
     from langchain.agents.middleware.types import ExtendedModelResponse, ModelResponse
     from langchain_core.messages import AIMessage, ToolMessage
     from langchain_core.runnables.config import ensure_config
-    from langchain_core.tools import BaseTool, ToolException
+    from langchain_core.tools import BaseTool, Tool, ToolException
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from langgraph.errors import GraphBubbleUp
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.types import interrupt
-    from pydantic import BaseModel
+    from pydantic import BaseModel, ValidationError
 
 
 __all__ = ["ToolcallMiddleware", "export_tools"]
 
+_logger = get_logger()
 _UNREAD = "invalid_json"  # the only key of the arguments of a call whose text LangChain could not read
 _FOREIGN = (("Error: ", "\n Please fix your mistakes."), ("Error invoking tool ", " and try again."))
 _AUTHORED = "Error: ToolException("  # the first of these texts, around the words of a tool's author
@@ -81,7 +86,10 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
         told: list[ToolMessage] = []
 
         def body(valid: ValidCall) -> object:
-            return self._check(handler(_write(request, valid, tools)), told)
+            try:
+                return self._check(handler(_write(request, valid, tools)), told)
+            except ToolException as exc:
+                return self.host.refuse_authored(exc)
 
         with below_openinference():
             outcome = self.host.run_sync(pipeline, call, body, request)
@@ -95,13 +103,16 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
         told: list[ToolMessage] = []
 
         async def body(valid: ValidCall) -> object:
-            return self._check(await handler(_write(request, valid, tools)), told)
+            try:
+                return self._check(await handler(_write(request, valid, tools)), told)
+            except ToolException as exc:
+                return self.host.refuse_authored(exc)
 
         with below_openinference():
             outcome = await self.host.run(pipeline, call, body, request)
         return _answer(request, call, outcome, told)
 
-    def _read(self, request: ToolCallRequest) -> tuple[Pipeline, Call, dict[str, BaseTool]]:
+    def _read(self, request: Any) -> tuple[Pipeline, Call, dict[str, BaseTool]]:
         offered, tools = self._offer([*request.runtime.tools, *([request.tool] if request.tool else ())])
         sent = request.tool_call
         unread = _read_unread(sent["args"], tools.get(sent["name"]))
@@ -134,24 +145,25 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
 
 def _read_unread(args: Mapping[str, Any], tool: BaseTool | None) -> str | None:
     """Return the text that LangChain could not read as arguments; None: it could."""
-    if args.keys() != {_UNREAD} or not isinstance(text := args[_UNREAD], str):
+    if set(args) != {_UNREAD} or not isinstance(text := args[_UNREAD], str):
         return None
     return None if tool is not None and _UNREAD in tool.args else text
 
 
-def _find_caller(request: ToolCallRequest) -> tuple[str, str]:
+def _find_caller(request: Any) -> tuple[str, str]:
     """The principal and the conversation that a run of a graph knows.
 
     A run without a thread is a conversation of its own: LangGraph gives its first message an id.
     """
     user, thread = _read_config(request.runtime.config)
-    messages: Any = request.state.get("messages") if isinstance(request.state, Mapping) else None
+    held: object = request.state
+    messages = cast("Mapping[str, Any]", held).get("messages") if isinstance(held, Mapping) else None
     return user, thread or str((getattr(messages[0], "id", None) if messages else None) or "")
 
 
 def _read_config(config: Any) -> tuple[str, str]:
     """The user and the thread, else the run, of the configuration of a run; "" for what it does not know."""
-    known = config.get("configurable") or {}
+    known: Mapping[str, Any] = config.get("configurable") or {}
     user = known.get("user_id") or known.get("langgraph_auth_user_id") or ""
     return str(user), str(known.get("thread_id") or config.get("run_id") or "")
 
@@ -169,7 +181,23 @@ def _answer(request: ToolCallRequest, call: Call, outcome: Outcome, told: list[T
     if told and isinstance(error, ExecutionFailed):
         is_own = str(error.message) == told[-1].text
         return told[-1] if is_own else told[-1].model_copy(update={"content": render(outcome, call=call)})
-    return ToolMessage(render(outcome, call=call), name=sent["name"], tool_call_id=sent["id"] or "", status="error")
+    words = _find_words(request.tool, call) if isinstance(error, InvalidParams) else None
+    text = render(outcome, call=call) if words is None else words
+    return ToolMessage(text, name=sent["name"], tool_call_id=sent["id"] or "", status="error")
+
+
+def _find_words(tool: BaseTool | None, call: Call) -> str | None:
+    """Return the words of the author of a tool for arguments that its model refuses; None: the author has none."""
+    words: Any = None if tool is None else tool.handle_validation_error
+    read = None if tool is None else _find_reader(tool)
+    if read is None or not (isinstance(words, str) or callable(words)):
+        return None
+    with FaultBarrier(_logger, "handle_validation_error failed"):
+        try:
+            read(call.arguments)
+        except ValidationError as exc:
+            return words if isinstance(words, str) else str(words(exc))
+    return None
 
 
 def put_calls_right(reply: Any, pipeline: Pipeline) -> Any:
@@ -179,11 +207,12 @@ def put_calls_right(reply: Any, pipeline: Pipeline) -> Any:
         reply: The answer of the model, in one of the forms that LangChain takes.
         pipeline: For the tools that the model was offered. A call that it refuses stays as the model wrote it.
     """
+    held = reply  # these classes have a type parameter that no value here knows
     match reply:
         case ExtendedModelResponse():
-            return replace(reply, model_response=put_calls_right(reply.model_response, pipeline))
+            return replace(held, model_response=put_calls_right(held.model_response, pipeline))
         case ModelResponse(structured_response=None):
-            return replace(reply, result=[put_calls_right(each, pipeline) for each in reply.result])
+            return replace(held, result=[put_calls_right(each, pipeline) for each in held.result])
         case AIMessage() if reply.tool_calls or reply.invalid_tool_calls:
             unread = [_make_call(each) for each in reply.invalid_tool_calls]
             calls = [_put_right(each, pipeline) for each in (*reply.tool_calls, *unread)]
@@ -199,9 +228,20 @@ def describe(tool: BaseTool) -> HostTool:
     return HostTool(function.get("description", ""), function.get("parameters"), effect, _find_reader(tool))
 
 
-def _find_reader(tool: BaseTool) -> ModelReader | None:
+@attrs.frozen
+class _SingleReader:
+    """Reads arguments as a `Tool` without a schema does: it takes one input, under any name."""
+
+    def __call__(self, arguments: Any) -> object:
+        (value,) = (load(arguments) or {}).values()
+        return value
+
+
+def _find_reader(tool: BaseTool) -> Reader | None:
     """LangChain reads by a model of pydantic; a JSON Schema of the author's it does not ask."""
     schema: Any = tool.args_schema
+    if isinstance(tool, Tool) and schema is None:
+        return _SingleReader()
     if not isinstance(schema, type) or not issubclass(schema, BaseModel):
         return None
     shown: Any = tool.tool_call_schema  # without what the graph injects, but also without second names
@@ -319,10 +359,10 @@ def export_tools(
 def _interrupt(approval: Approval) -> Decision | None:
     """Interrupt the graph, or read the answer that it goes on with; None: it is no decision on this call."""
     asked = {"approval": approval.id, "tool": approval.tool, "arguments": dict(approval.arguments)}
-    given: Any = interrupt({**asked, "reason": approval.reason, "expires_at": approval.expires_at})
+    given: object = interrupt({**asked, "reason": approval.reason, "expires_at": approval.expires_at})
     if not isinstance(given, Mapping):
         return None
-    answer: Any = given
+    answer = cast("Mapping[str, Any]", given)
     if answer.get("decision") not in ("approve", "reject") or answer.get("approval", approval.id) != approval.id:
         return None
     by = str(answer.get("by") or "the user of LangGraph")
