@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import itertools
 import json
 import re
@@ -318,7 +319,8 @@ def make_model(fields: Mapping[str, Any], tag: str | None) -> Any:
     annotated: dict[str, Any] = {name: each for name, each in fields.items() if name != "method"}
     if tag is not None:
         annotated = {"method": Literal[tag], **annotated}
-    return type(f"Model{next(NUMBERS)}", (BaseModel,), {"__annotations__": annotated})
+    space = {"__annotations__": annotated, "model_config": {"defer_build": True}}
+    return type(f"Model{next(NUMBERS)}", (BaseModel,), space)
 
 
 @st.composite
@@ -346,6 +348,7 @@ def make_list(item: Any) -> Any:
     return kind[item]
 
 
+@functools.cache
 def types(depth: int = 0) -> Any:
     return st.deferred(lambda: models(depth) | unions(depth) | (models(depth) | unions(depth)).map(make_list))
 

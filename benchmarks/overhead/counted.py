@@ -39,8 +39,10 @@ from benchmarks.overhead.kinds_of_tools import around_all, pass_on, with_own
 from benchmarks.overhead.nobody_recording import IDLE_STAGES, OTHER, let_pass
 from benchmarks.overhead.subjects import ADD, ARGUMENTS, ATTEMPTS, Add, add, around, boom, with_more
 from benchmarks.overhead.whole_way import WAYS
-from toolcall_pipeline import Call, Pipeline
-from toolcall_pipeline.middlewares import Trace
+from toolcall_pipeline import AwaitingApproval, Call, Pipeline
+from toolcall_pipeline.middlewares import Approve, Ledger, Policy, Trace
+from toolcall_pipeline.policies import PolicyRule, RuleSet
+from toolcall_pipeline.stores import Memory
 
 Run: TypeAlias = Callable[[], Awaitable[object]]
 
@@ -126,8 +128,48 @@ def make_rows() -> list[CountedRow]:
         CountedRow("a keyed tool", _each(kinds, sent["keyed"]), "a read", 5),
         CountedRow(f"a read, {_OWN}", _each(own, sent["read"])),
         CountedRow(f"a mutating tool, {_OWN}", _each(own, sent["mutating"]), f"a read, {_OWN}", 2.2),
+        *_decided_rows(kinds, sent["read"], sent["mutating"]),
         *_traced_rows(pipeline),
         *(CountedRow(way.what, way.run, way.unit, way.limit, calls=way.calls) for way in WAYS),
+    ]
+
+
+def _decided_rows(pipeline: Pipeline, read: Call, write: Call) -> list[CountedRow]:
+    """A read beside what decides on other calls, and a call that a person has approved."""
+    store = Memory()
+    asks = Approve(store, effects=["mutating"])
+    rules = RuleSet((PolicyRule("deny", "drop_*"), PolicyRule("allow", effect="read")))
+    kept = pipeline.before("retry", Ledger(store))
+    asked = kept.before("ledger", asks)
+    number = itertools.count()
+
+    async def approve() -> None:
+        """Send a call, approve it, and send it again."""
+        waiting = (await asked(attrs.evolve(write, id=f"a{next(number)}"))).failure()
+        assert isinstance(waiting, AwaitingApproval)
+        await asks.approvals.approve(waiting.id, by="boss")
+        await asked(attrs.evolve(write, id=f"a{next(number)}"))
+
+    def keep() -> Awaitable[object]:
+        return kept(attrs.evolve(write, id=f"k{next(number)}"))
+
+    return [
+        CountedRow(
+            "a read that a policy allows",
+            _each(pipeline.after("validate", Policy(rules)), read),
+            "a read",
+            0.3,
+            more=True,
+        ),
+        CountedRow("a read beside a ledger", _each(kept, read), "a read", more=True),
+        CountedRow("a read beside an approval", _each(asked, read), "a read beside a ledger", more=True),
+        CountedRow("a mutating tool, with a ledger in memory", keep),
+        CountedRow(
+            "a call that a person approves, from question to answer",
+            approve,
+            "a mutating tool, with a ledger in memory",
+            calls=20,
+        ),
     ]
 
 

@@ -113,6 +113,12 @@ def _build_text(  # noqa: C901, PLR0912  # by kind
     error: ToolError, verbosity: Verbosity, room: int, closing: Closing
 ) -> str:
     match error:
+        case InvalidParams():
+            shown = error.problems[: verbosity.max_problems]
+            missing, others = split_missing(shown)
+            blocks = [describe_missing(missing, verbosity, closing)] if missing else []
+            blocks += dict.fromkeys([describe_problem(problem, verbosity, closing) for problem in others])
+            return join_blocks(blocks, room, MORE, len(error.problems) - len(shown)) or INVALID
         case UnknownTool():
             return _describe_unknown_tool(error, verbosity)
         case Unavailable() if error.message:
@@ -123,12 +129,6 @@ def _build_text(  # noqa: C901, PLR0912  # by kind
             return f"Error: Not executed: {as_sentence(reason)}"
         case MalformedCall():
             return _describe_malformed(error)
-        case InvalidParams():
-            shown = error.problems[: verbosity.max_problems]
-            missing, others = split_missing(shown)
-            blocks = [describe_missing(missing, verbosity, closing)] if missing else []
-            blocks += dict.fromkeys(describe_problem(problem, verbosity, closing) for problem in others)
-            return join_blocks(blocks, room, MORE, len(error.problems) - len(shown)) or INVALID
         case NeedsUserInput(question, parameter):
             return _add_parameter(f"Question: {strip_prefix(question)}", parameter, verbosity)
         case ResourceNotFound(message):
@@ -200,6 +200,8 @@ def describe_problem(problem: Problem, verbosity: Verbosity, closing: Closing) -
 
 def split_missing(problems: Sequence[Problem]) -> tuple[list[Problem], list[Problem]]:
     """Separate missing parameters from other problems; a single missing one counts as another problem."""
+    if len(problems) == 1:
+        return [], list(problems)
     missing = [problem for problem in problems if problem.rule == "required"]
     if len(missing) <= 1:
         return [], list(problems)
