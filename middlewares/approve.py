@@ -250,7 +250,8 @@ class Approve:
                 joined = {**open_, "calls": [*open_["calls"], mine][-_CALLS:]}
                 changed = [joined if row is open_ else row for row in rows]
             else:
-                last = max((int(row["id"].rpartition(".")[2]) for row in rows), default=0)
+                # Of a record that is gone the ledger may still have answers: a later one begins with a higher number.
+                last = max((int(row["id"].rpartition(".")[2]) for row in rows), default=int(timing.wall_time()))
                 joined = self._make_row(call, name, reason, mine, last + 1)
                 changed = [*rows, joined]
             if await self._requests.write(name, entry, changed):

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from toolcall_pipeline import Approvals, Call, Pipeline, Secret, SetupError, Success, ToolRegistry, gather, render
-from toolcall_pipeline.middlewares import Approve, standard
+from toolcall_pipeline.middlewares import Approve, Ledger, standard
 from toolcall_pipeline.policies import PolicyRule, RuleSet
 from toolcall_pipeline.stores import Memory, SQLite
 from toolcall_pipeline.testing import FakeClock
@@ -165,6 +165,18 @@ async def test_what_expired_is_not_run(bank: Bank, fake_clock: FakeClock) -> Non
         assert (await approvals.approve(late, by="boss")).state == "expired"
         assert (await ask(pipeline, pay("2"))) not in (used, late)
         assert bank.paid == []
+
+
+async def test_an_approval_never_gets_the_answer_of_one_that_is_forgotten(bank: Bank, fake_clock: FakeClock) -> None:
+    """Its id is a new one, also where the ledger keeps answers for longer than the approvals are kept."""
+    for number in (1, 2):
+        async with bank.open() as (pipeline, approvals):
+            keeping = Ledger(SQLite(bank.path), keep=90 * 86400)
+            kept = pipeline.replace("ledger", keeping)
+            async with kept:
+                await approvals.approve(id_ := await ask(kept, pay(str(number))), by="boss")
+                assert await kept.resume(id_) == Success(f"paid Bob 500 #{number}")
+        fake_clock.advance(8 * 86400)
 
 
 async def test_a_decision_is_made_once(bank: Bank) -> None:
