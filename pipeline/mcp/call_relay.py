@@ -19,9 +19,8 @@ from ..policies.relay_policy import RelayPolicy
 from ..privacy import approved
 from ..telemetry import continued
 from ..tools import ToolContext, ToolRegistry
-from .asking_person import ask_person, decide, find_approvals, find_question
+from .asking_person import ClientQuestions, ask_person, decide, find_approvals, find_question
 from .call_answers import read_reply
-from .client_questions import ClientQuestions
 from .jsonrpc import Message, dump, is_message, key_of, read_object, replace_id, write_call_id
 from .known_tools import KnownTools
 from .own_requests import Answer, UnusableAnswerError

@@ -7,7 +7,7 @@ from typing import cast
 from anyio.abc import TaskGroup
 
 from ..privacy import neutralise
-from .client_questions import ClientQuestions
+from .asking_person import ClientQuestions
 from .jsonrpc import (
     INVALID_REQUEST,
     PARSE_ERROR,

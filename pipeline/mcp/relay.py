@@ -13,9 +13,9 @@ from ..compose import Pipeline
 from ..policies.relay_policy import RelayPolicy
 from ..privacy import get_logger
 from ..tools import ToolRegistry
+from .asking_person import ClientQuestions
 from .call_relay import CallRelay
 from .client_lines import ClientLines
-from .client_questions import ClientQuestions
 from .jsonrpc import CallBatch, dump
 from .lines import BrokenLineError, LineReader, LineWriter, LongLine
 from .open_requests import CANCELLED, OpenRequests
