@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 from uuid import uuid4
@@ -85,20 +84,22 @@ def fit_parts(
         identify: Returns the id and the arguments of a part that is a call; None: it is none.
         make: Makes the part of a call, given its place in the list, from the part that came; an empty one: none came.
     """
-    places: dict[object, deque[int]] = {}
-    for place, call in enumerate(calls):
-        places.setdefault(call.id if type(call.id) is str else object(), deque()).append(place)
+    left = list(range(len(calls)))
     parts: list[Any] = []
-    placed: set[int] = set()
     for part in came:
         if (asked := identify(part)) is None:
             parts.append(part)
             continue
-        same = places.get(text_or_empty(asked[0]))
-        if same and (asked[0] or calls[same[0]].arguments == asked[1]):
-            placed.add(same[0])
-            parts.append(make(same.popleft(), part))
-    return parts + [make(place, {}) for place in range(len(calls)) if place not in placed]
+        for place in left:  # the first one, unless the list was changed
+            if _is_same(calls[place], *asked):
+                left.remove(place)
+                parts.append(make(place, part))
+                break
+    return parts + [make(place, {}) for place in left]
+
+
+def _is_same(call: Call, id_: object, arguments: object) -> bool:
+    return call.id == id_ if id_ else call.id == "" and call.arguments == arguments
 
 
 def fit_arguments(call: Call) -> dict[str, Any]:
