@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from os import PathLike
-from typing import ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import attrs
 from returns.result import Failure
@@ -13,7 +14,8 @@ from ..call import ValidCall
 from ..compose import Placement
 from ..errors import Denied, ToolError
 from ..options import refuse
-from ..policies import RuleSet, read_rules
+from ..policies import Decision, RuleSet, read_rules
+from ..tools import Tool
 
 V = TypeVar("V", bound=ValidCall)
 _NEEDS = {
@@ -52,16 +54,17 @@ class Policy:
     )
 
     rules: RuleSet = attrs.field(converter=_read)
+    _find: Callable[[Tool[..., Any]], Decision | None] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "_find", self.rules.decided.get)
         needs: dict[str, str] = {kind: reason for kind, reason in _NEEDS.items() if kind in self.rules.actions}
         if needs:  # of this object alone: other rules need no other stage
             object.__setattr__(self, "placement", attrs.evolve(self.placement, needs=needs))
 
     def __call__(self, call: V) -> V | Failure[ToolError]:
         """The same call, or Denied."""
-        tool, rules = call.tool, self.rules
-        decision = rules.decided.get((tool.name, tool.effect, call.principal)) or rules.decide(call)
+        decision = self._find(call.tool) or self.rules.decide(call)
         if call.report is not None:
             call.report.note(self, decision.reason)
         if call.state is not None:  # else there is no audit

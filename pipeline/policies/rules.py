@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from fnmatch import translate
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 import attrs
 
@@ -21,6 +21,7 @@ from .facts import make_plain_arguments
 # allow: the call runs. deny: it does not. approve: a person decides. dry_run: all but the body runs.
 Action: TypeAlias = Literal["allow", "deny", "approve", "dry_run"]
 T = TypeVar("T")
+K = TypeVar("K")
 _ACTIONS: tuple[Action, ...] = get_args(Action)
 _EFFECTS = frozenset(get_args(Effect))
 _LIST: Any = list  # under this name type checkers do not narrow to `list[Unknown]`
@@ -28,7 +29,8 @@ _WILD = re.compile(r"[*?\[]")
 _REMEMBERED = 16_384  # pairs of a tool and a principal whose rules are known without another search
 
 
-class Decision(NamedTuple):
+@attrs.frozen
+class Decision:
     """The decision of a policy on one call.
 
     Attributes:
@@ -124,7 +126,7 @@ class RuleSet:
         version: The version of the rules, which stands in every decision. Default "": none.
 
     Attributes:
-        decided: The decisions that no argument changes, by name and effect of the tool, and principal. A stage may look
+        decided: The decisions on all calls of a tool, where neither caller nor arguments change them. A stage may look
             here before it calls `decide`.
 
     Raises:
@@ -134,9 +136,9 @@ class RuleSet:
     rules: tuple[PolicyRule, ...] = ()
     default: Action = "allow"
     version: str = ""
-    decided: dict[tuple[str, str, str], Decision] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
-    # By the same: a thousand patterns are a thousand searches.
-    _rules: dict[tuple[str, str, str], _Rules] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
+    decided: dict[Tool[..., Any], Decision] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
+    # By tool and principal: a thousand patterns are a thousand searches.
+    _rules: dict[tuple[Tool[..., Any], str], _Rules] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
 
     def __attrs_post_init__(self) -> None:
         if self.default not in _ACTIONS:
@@ -149,17 +151,17 @@ class RuleSet:
 
     def decide(self, call: ValidCall) -> Decision:
         """The decision on a call."""
-        tool = call.tool
-        key = (tool.name, tool.effect, call.principal)
-        decision = self.decided.get(key)
-        return self._decide(call, key) if decision is None else decision
+        return self.decided.get(call.tool) or self._decide(call)
 
-    def _decide(self, call: ValidCall, key: tuple[str, str, str]) -> Decision:
+    def _decide(self, call: ValidCall) -> Decision:
+        key = (call.tool, call.principal)
         rules = self._rules.get(key)
         if rules is None:
-            rules = tuple(each for each in self._rules_of(call.tool) if each[1].fits_principal(call.principal))
-            if not rules or rules[0][1].arguments is None:
-                return _remember(self.decided, key, self._decide_by(*rules[0]) if rules else self._default_decision())
+            rules = self._rules_of(call.tool)
+            if not rules or (not rules[0][1].principal and rules[0][1].arguments is None):
+                decision = self._decide_by(*rules[0]) if rules else self._default_decision()
+                return _remember(self.decided, call.tool, decision)
+            rules = tuple(each for each in rules if each[1].fits_principal(call.principal))
             _remember(self._rules, key, rules)
         return self._decide_by_arguments(rules, call)
 
@@ -182,8 +184,7 @@ class RuleSet:
 
     def needs_approval(self, call: ValidCall) -> str | bool:
         """The reason why a person has to decide on a call; False: none has to. For ``needs=`` of `Approve`."""
-        tool = call.tool
-        decision = self.decided.get((tool.name, tool.effect, call.principal)) or self.decide(call)
+        decision = self.decided.get(call.tool) or self._decide(call)
         return decision.reason if decision.action == "approve" else False
 
     def list_for(self, tool: Tool[..., Any]) -> list[tuple[str, PolicyRule]]:
@@ -212,7 +213,7 @@ class RuleSet:
         return tuple(kept)
 
 
-def _remember(kept: dict[tuple[str, str, str], T], key: tuple[str, str, str], found: T) -> T:
+def _remember(kept: dict[K, T], key: K, found: T) -> T:
     if len(kept) >= _REMEMBERED:
         kept.clear()
     kept[key] = found
