@@ -42,7 +42,7 @@ EQUIVALENT: dict[str, str] = {
         "the schema of a tuple has always minItems"
     ),
     "toolcall_pipeline/identity/calls.py intent_of constant: 'written:' -> 'XXwritten:'"
-    " in asked = 'written:' + written_digest(call)": "any beginning that no digest has will do",
+    " in asked = 'written:' + (written or written_digest(call))": "any beginning that no digest has will do",
     "toolcall_pipeline/identity/digests.py _number removed: value = int(value) -> pass": (
         "a Decimal of a subclass of int is that of the int"
     ),
