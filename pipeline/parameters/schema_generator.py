@@ -22,8 +22,24 @@ _NAMED = ("properties", "$defs", "patternProperties")  # keywords whose keys are
 _VALUES = ("enum", "const", "examples", "required", "discriminator")  # keywords that hold values, not schemas
 
 
+class _Methods(dict[Any, Any]):
+    """The method for each type of a core schema, found at its first use: of some sixty a tool uses five."""
+
+    def __init__(self, generator: GenerateJsonSchema) -> None:
+        super().__init__()
+        self._generator = generator
+
+    def __missing__(self, kind: str) -> Any:
+        found = self[kind] = getattr(self._generator, f"{kind.replace('-', '_')}_schema")
+        return found
+
+
 class SchemaGenerator(GenerateJsonSchema):
     """Makes the JSON Schema of a function's parameters. The methods override pydantic's, one for each kind of type."""
+
+    def build_schema_type_to_method(self) -> Any:
+        """See `_Methods`."""
+        return _Methods(self)
 
     def json_or_python_schema(self, schema: core_schema.JsonOrPythonSchema) -> JsonObject:
         """Mark ``Secret[…]``, recognized by its serializer, as secret; pydantic itself marks ``SecretStr`` only."""
