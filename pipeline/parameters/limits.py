@@ -8,6 +8,7 @@ validated.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, cast
@@ -368,6 +369,8 @@ def find_growth(schema: Form, *, tagged: bool) -> Growth | None:
     Raises:
         SetupError: More than 1,000 subschemas apply to one place.
     """
+    if _is_small_tree(schema):
+        return None
     places = _list_places(schema, tagged=tagged)
     times = dict.fromkeys(places, 1)
     for _ in range(_LEVELS):
@@ -378,6 +381,15 @@ def find_growth(schema: Form, *, tagged: bool) -> Growth | None:
         if max(times.values()) > _HARMLESS:
             return Growth(_find_widest(places, items=False), _find_widest(places, items=True))
     return None
+
+
+def _is_small_tree(schema: Form) -> bool:
+    """Whether a value is read a harmless number of times for sure: each reading needs a subschema of its own."""
+    try:
+        text = json.dumps(schema)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return '"$ref"' not in text and text.count("{") <= _HARMLESS
 
 
 def _find_widest(places: Mapping[int, list[_Child]], *, items: bool) -> int:

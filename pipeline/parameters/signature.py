@@ -127,8 +127,8 @@ def _make_field(hint: Any, parameter: inspect.Parameter) -> Any:
 
 
 def _leave_out(hint: Any) -> Any:
-    """Mark a parameter's type as not required. Each result is unequal to all others, see `_Own`."""
-    return typing_extensions.NotRequired[Annotated[hint, _Own()]]
+    """Mark a parameter's type as not required. If it has parts, the result is unequal to all others, see `_Own`."""
+    return typing_extensions.NotRequired[hint if isinstance(hint, type) else Annotated[hint, _Own()]]
 
 
 class _Own:
