@@ -19,6 +19,7 @@ from returns.result import Failure, Success
 
 import journal_tools
 from error_cases import EACH_KIND
+from sqlite_meanwhile import make_meanwhile
 from support import a_tool
 from toolcall_pipeline import Call, CallReport, Journal, SetupError, ToolError, ToolRegistry
 from toolcall_pipeline.journal import JournalError, JournalFile, add_lines, get_journal, read_forms, write_lines
@@ -266,6 +267,15 @@ def test_a_database_of_something_else(tmp_path: Path) -> None:
     for open_it in (JournalFile.open, JournalFile.read):
         with pytest.raises(JournalError, match="something else"):
             open_it(path)
+
+
+@pytest.mark.parametrize("before", range(1, 7))
+def test_another_process_makes_the_file_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int) -> None:
+    """A journal opens, before whichever of its statements another process makes the file."""
+    JournalFile.open(tmp_path / "made.db").close()
+    numbers = make_meanwhile(monkeypatch, tmp_path / "calls.db", tmp_path / "made.db", before)
+    JournalFile.open(tmp_path / "calls.db").close()
+    assert next(numbers) > before
 
 
 async def test_a_later_version(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
+from sqlite_meanwhile import make_meanwhile
 from store_cases import contend, kill, start
 from support import PATIENT
 from toolcall_pipeline import Call, Outcome, SetupError, ToolRegistry
@@ -119,6 +120,19 @@ async def test_a_file_that_is_no_store_is_a_mistake_of_set_up(path: Path, case: 
             raise AssertionError
     assert str(path) in str(caught.value)
     assert _read(path) == before
+
+
+@pytest.mark.parametrize("before", range(1, 7))
+async def test_another_process_makes_the_file_meanwhile(
+    path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    """A store opens, before whichever of its statements another process makes the file."""
+    async with SQLite(path.with_name("made.db")):
+        pass
+    numbers = make_meanwhile(monkeypatch, path, path.with_name("made.db"), before)
+    async with SQLite(path) as store:
+        await store.write(Change("a", b"1"))
+    assert next(numbers) > before
 
 
 OPTIONS: tuple[dict[str, Any], ...] = (

@@ -35,6 +35,11 @@ _MIGRATIONS: Final = (
     """,
 )
 VERSION: Final = len(_MIGRATIONS)
+# In one statement: between two, another process may make the file.
+_HEADER: Final = (
+    "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
+    "FROM pragma_application_id, pragma_user_version"
+)
 _COLUMNS: Final = ("id", "name", "tool", "principal", "conversation", "at", "outcome", "kind")
 _INSERT: Final = f"INSERT INTO calls ({', '.join(_COLUMNS)}, form) VALUES ({', '.join('?' * 9)})"  # noqa: S608
 _COUNT: Final = (
@@ -232,9 +237,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> int:
     Raises:
         JournalError: It is something else, or of a later version.
     """
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    application, version, tables = connection.execute(_HEADER).fetchone()
     if application != _APPLICATION and (tables or application):
         raise JournalError(f"{path}: this is a database of something else, and no journal")
     if version > VERSION:

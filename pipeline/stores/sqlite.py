@@ -35,6 +35,10 @@ _PAGE_OF = """
     select key, value, version from entries
     where key >= ? and key < ? and (until is null or until > ?) order by key limit ?
 """
+_HEADER = """
+    select application_id, user_version, (select count(*) from sqlite_master)
+    from pragma_application_id, pragma_user_version
+"""  # in one statement: between two, another process may make the file
 _SLICE_END = "select key from entries where key >= ? order by key limit 1 offset ?"
 _SWEEP = "delete from entries where key >= ? and key < ? and until <= ?"
 _HARMLESS = frozenset(  # after these the transaction was rolled back, and the connection is as good as before
@@ -155,10 +159,7 @@ class SQLite(BatchedStore[sqlite3.Connection]):
 
     def _check_schema(self, db: sqlite3.Connection) -> bool:
         """Whether the file is empty. Raises SetupError for one that is not a store of this schema."""
-        application, schema, tables = (
-            db.execute(sql).fetchone()[0]
-            for sql in ("pragma application_id", "pragma user_version", "select count(*) from sqlite_master")
-        )
+        application, schema, tables = db.execute(_HEADER).fetchone()
         if application == _APPLICATION and schema > _SCHEMA:
             raise SetupError(
                 f"{self._name} has schema {schema}, of a newer toolcall-pipeline; this one knows {_SCHEMA}: "
