@@ -28,11 +28,10 @@ from ..policies.facts import make_plain_arguments
 from ..policies.plan import remark_on_plan
 from ..privacy import approved, get_logger
 from ..stores import Memory, Store, StoreError
-from ..tools import Tool
+from ..tools.tool_memory import ToolMemory
 
 Needs: TypeAlias = Callable[[ValidCall], "bool | str | Awaitable[bool | str]"]
 _CALLS = 100  # that join one request, and find it by their ids
-_TOOLS = 10_000  # whose reason is remembered
 _TRIES = 1000  # of a record that others keep changing
 _FIRST_POLL, _LAST_POLL = 0.05, 1.0  # seconds
 _logger = get_logger()
@@ -100,8 +99,8 @@ class Approve:
     )
     _requests: Requests = attrs.field(init=False, repr=False)
     _needs: Needs | None = attrs.field(init=False, repr=False)
-    # By tool: why each of its calls needs a decision; "": not each does.
-    _by_tool: dict[Tool[..., Any], str] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
+    # Why each call of a tool needs a decision; "": not each does.
+    _by_tool: ToolMemory[str] = attrs.field(init=False, repr=False, factory=ToolMemory[str])
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
@@ -141,7 +140,7 @@ class Approve:
 
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
         """The inside's outcome; or AwaitingApproval, or Denied for a call that was rejected."""
-        reason: Any = self._by_tool.get(call.tool)
+        reason: Any = self._by_tool.get(id(call.tool))
         if reason is None:
             reason = self._find_reason(call)
         elif not reason and self._needs is not None:
@@ -227,8 +226,7 @@ class Approve:
             reason = f"the effect of the tool is {tool.effect}"
         elif any(fnmatchcase(tool.name, pattern) for pattern in self.tools):
             reason = "the tool needs approval"
-        if len(self._by_tool) < _TOOLS:
-            self._by_tool[tool] = reason
+        self._by_tool.remember(tool, reason)
         return reason or (self._needs is not None and self._needs(call))
 
     async def _find_resumed(self, id_: str, name: str) -> Row | None:

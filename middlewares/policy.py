@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from os import PathLike
-from typing import Any, ClassVar, TypeVar, cast
+from typing import ClassVar, TypeVar, cast
 
 import attrs
 from returns.result import Failure
@@ -15,7 +15,6 @@ from ..compose import Placement
 from ..errors import Denied, ToolError
 from ..options import refuse
 from ..policies import Decision, RuleSet, read_rules
-from ..tools import Tool
 
 V = TypeVar("V", bound=ValidCall)
 _NEEDS = {
@@ -54,7 +53,8 @@ class Policy:
     )
 
     rules: RuleSet = attrs.field(converter=_read)
-    _find: Callable[[Tool[..., Any]], Decision | None] = attrs.field(init=False, repr=False, eq=False)
+
+    _find: Callable[[int], Decision | None] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "_find", self.rules.decided.get)
@@ -64,7 +64,7 @@ class Policy:
 
     def __call__(self, call: V) -> V | Failure[ToolError]:
         """The same call, or Denied."""
-        decision = self._find(call.tool) or self.rules.decide(call)
+        decision = self._find(id(call.tool)) or self.rules.decide(call)
         if call.report is not None:
             call.report.note(self, decision.reason)
         if call.state is not None:  # else there is no audit

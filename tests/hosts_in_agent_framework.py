@@ -354,7 +354,7 @@ async def test_the_limits_of_a_run_and_of_a_tool_hold(limit: str, ours: bool) ->
 
     model = Saying(*[[("look", f'{{"n": {number}}}')] for number in range(5)])
     if limit != "max_invocations":
-        model.function_invocation_configuration[limit] = 2  # type: ignore[literal-required]
+        model.function_invocation_configuration[limit] = 2  # type: ignore[literal-required]  # a name of a table
     await Agent(model, tools=[look], middleware=[ToolcallMiddleware()] if ours else []).run("go")
     assert ran == [0, 1]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from fnmatch import translate
-from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import attrs
 
@@ -15,13 +15,12 @@ from ..options import refuse
 from ..parameters import check_schema
 from ..privacy import PublicText, approved
 from ..tools.definition import Tool
+from ..tools.tool_memory import ToolMemory
 from ..tools.tool_options import Effect
 from .facts import make_plain_arguments
 
 # allow: the call runs. deny: it does not. approve: a person decides. dry_run: all but the body runs.
 Action: TypeAlias = Literal["allow", "deny", "approve", "dry_run"]
-T = TypeVar("T")
-K = TypeVar("K")
 _ACTIONS: tuple[Action, ...] = get_args(Action)
 _EFFECTS = frozenset(get_args(Effect))
 _LIST: Any = list  # under this name type checkers do not narrow to `list[Unknown]`
@@ -126,8 +125,8 @@ class RuleSet:
         version: The version of the rules, which stands in every decision. Default "": none.
 
     Attributes:
-        decided: The decisions on all calls of a tool, where neither caller nor arguments change them. A stage may look
-            here before it calls `decide`.
+        decided: The decisions on all calls of a tool, where neither caller nor arguments change them, by the id of the
+            tool. A stage may look here before it calls `decide`.
 
     Raises:
         SetupError: An option has another type or value.
@@ -136,9 +135,9 @@ class RuleSet:
     rules: tuple[PolicyRule, ...] = ()
     default: Action = "allow"
     version: str = ""
-    decided: dict[Tool[..., Any], Decision] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
-    # By tool and principal: a thousand patterns are a thousand searches.
-    _rules: dict[tuple[Tool[..., Any], str], _Rules] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
+    decided: ToolMemory[Decision] = attrs.field(init=False, repr=False, factory=ToolMemory[Decision])
+    # By name and effect of a tool, and principal: a thousand patterns are a thousand searches.
+    _rules: dict[tuple[str, str, str], _Rules] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
 
     def __attrs_post_init__(self) -> None:
         if self.default not in _ACTIONS:
@@ -151,18 +150,21 @@ class RuleSet:
 
     def decide(self, call: ValidCall) -> Decision:
         """The decision on a call."""
-        return self.decided.get(call.tool) or self._decide(call)
+        return self.decided.get(id(call.tool)) or self._decide(call)
 
     def _decide(self, call: ValidCall) -> Decision:
-        key = (call.tool, call.principal)
+        tool = call.tool
+        key = (tool.name, tool.effect, call.principal)
         rules = self._rules.get(key)
         if rules is None:
-            rules = self._rules_of(call.tool)
+            rules = self._rules_of(tool)
             if not rules or (not rules[0][1].principal and rules[0][1].arguments is None):
                 decision = self._decide_by(*rules[0]) if rules else self._default_decision()
-                return _remember(self.decided, call.tool, decision)
+                return self.decided.remember(tool, decision)
             rules = tuple(each for each in rules if each[1].fits_principal(call.principal))
-            _remember(self._rules, key, rules)
+            if len(self._rules) >= _REMEMBERED:
+                self._rules.clear()
+            self._rules[key] = rules
         return self._decide_by_arguments(rules, call)
 
     def _decide_by_arguments(self, rules: _Rules, call: ValidCall) -> Decision:
@@ -184,7 +186,7 @@ class RuleSet:
 
     def needs_approval(self, call: ValidCall) -> str | bool:
         """The reason why a person has to decide on a call; False: none has to. For ``needs=`` of `Approve`."""
-        decision = self.decided.get(call.tool) or self._decide(call)
+        decision = self.decide(call)
         return decision.reason if decision.action == "approve" else False
 
     def list_for(self, tool: Tool[..., Any]) -> list[tuple[str, PolicyRule]]:
@@ -211,13 +213,6 @@ class RuleSet:
                 if not rule.principal and rule.arguments is None:
                     break
         return tuple(kept)
-
-
-def _remember(kept: dict[K, T], key: K, found: T) -> T:
-    if len(kept) >= _REMEMBERED:
-        kept.clear()
-    kept[key] = found
-    return found
 
 
 def _name(number: int, rule: PolicyRule) -> str:

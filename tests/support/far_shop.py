@@ -123,7 +123,7 @@ async def _kill(file: Path, killed: set[int], kills: int, dice: random.Random) -
     """Kill the process of an effect that came just now, again and again. One that is dead has no further effect."""
     seen = len(_read_lines(file))
     while len(killed) < kills:
-        await anyio.sleep(0.002)
+        await anyio.sleep(0.002)  # the effect of another process: only its file tells
         lines = _read_lines(file)
         if len(lines) < seen:
             continue
