@@ -491,6 +491,7 @@ def start(path: Path, count: int, script: str = CALLS) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
 
+@pytest.mark.long
 def test_a_process_that_ends_loses_nothing(tmp_path: Path) -> None:
     """Without a block and without a close."""
     path = tmp_path / "calls.db"
