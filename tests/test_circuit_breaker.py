@@ -544,6 +544,7 @@ def others(breaker: CircuitBreaker, clock: FakeClock, seconds: int) -> None:
         run(breaker, FAILED, a_call(principal=f"{clock.now}, {minute}"))
 
 
+@pytest.mark.long
 def test_open_circuits_are_kept() -> None:
     """A circuit is kept however long it stays open, and however long a probe takes."""
     clock = FakeClock()

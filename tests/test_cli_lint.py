@@ -23,6 +23,7 @@ from toolcall_pipeline.cli.lint.lint_command import check_registry
 from toolcall_pipeline.cli.lint.source_texts import read_sources
 from toolcall_pipeline.cli.lint.tool_findings import TokenCost, estimate_costs
 from toolcall_pipeline.errors import ERROR_TYPES
+from toolcall_pipeline.messages import Wording
 
 HEAD = """
 from typing import Annotated, Any
@@ -454,20 +455,40 @@ def test_what_is_printed(shelf: Any, target: str) -> None:
     lines = [line.rstrip() for line in result.stdout.splitlines()]
     expected = PRINTED.replace("FILE", f"{module}.py").splitlines()
     assert [line.split() for line in lines[:6]] == [line.split() for line in expected[:6]]
-    assert lines[6].split() == ["tool", "effect", "OpenAI", "Anthropic", "questions"]
+    assert lines[6].split() == ["tool", "effect", "OpenAI", "Anthropic"]
     report = check_registry(sys.modules[module].tools)
     for line, row in zip(lines[7:9], report.tools, strict=True):
-        share = f"{row.texts.questions / row.texts.errors * 100:.0f}"
-        assert line.split() == [row.name, row.effect, str(row.cost.openai), str(row.cost.anthropic), share, "%"]
+        assert line.split() == [row.name, row.effect, str(row.cost.openai), str(row.cost.anthropic)]
     assert lines[10] == expected[6]
     assert [line.partition(":")[0] for line in lines[11:]] == [
         "Definitions",
-        "Errors in question form under the agentopia profile",
         "Status codes",
         "Your own error texts",
     ]
     assert lines[-1] == "Your own error texts: 4 in 1 file"
     assert "\x1b" not in result.stdout
+
+
+ASKING = """
+asked = standard(tools, wording=toolcall_pipeline.messages.Wording("agentopia"))
+house = toolcall_pipeline.messages.Profile("house", {"internal": "Question: Shall I stop?"}, questions=True)
+own = standard(tools, wording=toolcall_pipeline.messages.Wording(house))
+told = standard(tools, wording=toolcall_pipeline.messages.Wording("rfc015"))
+"""
+
+
+@pytest.mark.parametrize(("target", "wording"), [("asked", "agentopia"), ("own", "house"), ("told", ""), ("tools", "")])
+def test_questions_are_counted_where_they_are_asked(shelf: Any, target: str, wording: str) -> None:
+    """The share of questions is printed for a pipeline whose profile makes them, by that profile, and for no other."""
+    module = shelf(GOOD + ASKING)
+    output = run(f"{module}:{target}").stdout
+    assert ("questions" in output, "ask a question" in output) == (bool(wording), bool(wording))
+    if wording:
+        found = sys.modules[module]
+        profile = getattr(found, target).wording.profile
+        errors = list(list_errors(found.tools.tools["weather"], ["weather"]))
+        asked = [render(error, profile=profile, tool="weather").startswith("Question:") for error in errors]
+        assert f"words them: {sum(asked) / len(asked):.0%}".replace("%", " %") in output
 
 
 def test_it_keeps_to_the_width(shelf: Any) -> None:
@@ -567,7 +588,7 @@ def test_every_kind_is_rendered(shelf: Any) -> None:
         ("days", "type"),
         ("no_such_parameter", "additionalProperties"),
     ]
-    texts = render_errors(tool, ["weather"])
+    texts = render_errors(tool, ["weather"], Wording("agentopia"))
     questions = [render(error, profile="agentopia", tool="weather").startswith("Question:") for error in errors]
     assert (texts.errors, texts.questions, texts.flawed) == (len(errors), sum(questions), ())
     assert texts.questions / texts.errors > 0.8
@@ -577,7 +598,7 @@ def test_a_validator_with_a_bug() -> None:
     """A user's validator with a bug does not end the command."""
     tool = a_tool("odd")
     tool.parse = _raises
-    assert render_errors(tool, []).errors > 10
+    assert render_errors(tool, [], Wording()).errors > 10
 
 
 def _raises(_: object) -> Any:

@@ -315,6 +315,7 @@ def test_the_summary(desk: Desk) -> None:
     assert (result.stdout, "\x1b" in result.stderr) == ("", False)
 
 
+@pytest.mark.long
 def test_a_bar_on_a_terminal_only(desk: Desk) -> None:
     """A progress bar is drawn if stderr is a terminal, and not in a pipe."""
     desk.put_many(60)

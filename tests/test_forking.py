@@ -163,6 +163,7 @@ def test_calls_of_the_parent_hold_nothing_in_the_child() -> None:
     assert done.stdout.split() == ["0"]
 
 
+@pytest.mark.long
 def test_every_lock_is_renewed() -> None:
     """Each module that makes a lock of threads for longer than a call renews it in the child of a fork."""
     files = {file.resolve() for folder in ("pipeline", "middlewares") for file in (ROOT / folder).rglob("*.py")}

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from returns.result import Failure, Success
 
 import journal_tools
 from error_cases import EACH_KIND
-from sqlite_meanwhile import make_meanwhile
+from sqlite_meanwhile import make_meanwhile, write_meanwhile
 from support import a_tool
 from toolcall_pipeline import Call, CallReport, Journal, SetupError, ToolError, ToolRegistry
 from toolcall_pipeline.journal import JournalError, JournalFile, add_lines, get_journal, read_forms, write_lines
@@ -278,6 +279,27 @@ def test_another_process_makes_the_file_meanwhile(tmp_path: Path, monkeypatch: p
     assert next(numbers) > before
 
 
+def test_another_process_writes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal opens also if another process writes to a new file just when this one is to change it to WAL."""
+    tries = write_meanwhile(monkeypatch, tmp_path / "calls.db", 3)
+    JournalFile.open(tmp_path / "calls.db").close()
+    assert next(tries) == 5
+
+
+@pytest.mark.parametrize("before", [2, 3, 4])
+def test_a_later_release_makes_the_file_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int) -> None:
+    """The file keeps its version, and the journal says so."""
+    JournalFile.open(tmp_path / "made.db").close()
+    with closing(sqlite3.connect(tmp_path / "made.db")) as made:
+        made.execute("PRAGMA user_version = 99")
+    path = tmp_path / "calls.db"
+    make_meanwhile(monkeypatch, path, tmp_path / "made.db", before)
+    with pytest.raises(JournalError, match="version 99"):
+        JournalFile.open(path)
+    with closing(sqlite3.connect(path)) as kept:
+        assert kept.execute("PRAGMA user_version").fetchone() == (99,)
+
+
 async def test_a_later_version(tmp_path: Path) -> None:
     """It says which version is there and which is read."""
     path = tmp_path / "calls.db"
@@ -469,6 +491,7 @@ def start(path: Path, count: int, script: str = CALLS) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
 
+@pytest.mark.long
 def test_a_process_that_ends_loses_nothing(tmp_path: Path) -> None:
     """Without a block and without a close."""
     path = tmp_path / "calls.db"

@@ -156,6 +156,7 @@ async def test_where_logs_go(
     assert [path for path in collector.paths if "logs" in path] == paths
 
 
+@pytest.mark.long
 def test_logs_on_the_console(collector: HttpCollector) -> None:
     """`console` is the exporter of the SDK: JSON on stdout. Several exporters may be named."""
     done = run(SCRIPT, collector.url, OTEL_LOGS_EXPORTER="otlp,console")
@@ -298,6 +299,7 @@ except Exception as exc:
 """
 
 
+@pytest.mark.long
 def test_who_sets_no_logging_up_sees_what_he_saw_before(collector: HttpCollector) -> None:
     """To export records is not to read them: the first crash is on stderr, and all is sent when the process ends."""
     done = run(SCRIPT, collector.url)

@@ -86,6 +86,7 @@ def test_a_call_passes_with_and_without_dashes(dashes: bool) -> None:
     until(lambda: not is_running(proxy.server))
 
 
+@pytest.mark.long
 def test_a_killed_server_comes_back() -> None:
     """A read is repeated on the next run of a server whose annotations are trusted, and a write is told as lost."""
     with open_proxy("good", "--trust-annotations") as proxy:
@@ -128,6 +129,7 @@ def test_a_killed_server_whose_stdout_is_held_open() -> None:
     until(lambda: not is_running(proxy.server))
 
 
+@pytest.mark.long
 def test_a_flood_on_stderr_stops_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     """What the server writes to stderr goes to the proxy's stderr, and calls go on."""
     with open_proxy("flood") as proxy:
@@ -164,6 +166,7 @@ def test_three_megabytes_pass_and_two_hundred_calls_are_paired() -> None:
     assert found == {number: number for number in range(200)}
 
 
+@pytest.mark.long
 def test_each_call_reaches_the_server_once(tmp_path: Path) -> None:
     """Of 300 writes with a kill after each 50th none is lost without a word, and none is made twice."""
     log = tmp_path / "log"
@@ -183,6 +186,7 @@ def test_each_call_reaches_the_server_once(tmp_path: Path) -> None:
     assert sum(told.values()) >= 290
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -226,6 +230,7 @@ def test_addresses_and_headers_that_are_none(
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.long
 def test_the_exit_code_of_a_server_that_does_not_start() -> None:
     """A server that ends at once ends the proxy with its exit code: it is a mistake in the settings."""
     command = [

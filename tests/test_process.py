@@ -123,6 +123,7 @@ def is_alive(pid: int) -> bool:
     return True
 
 
+@pytest.mark.long
 async def test_a_cancelled_worker_is_killed(began: Began) -> None:
     """The worker of a cancelled call is dead, also if the tool ignores signals, and the next call gets another one.
 
@@ -229,6 +230,7 @@ def test_a_function_that_no_worker_can_load() -> None:
         standard(tools, executor=Process())
 
 
+@pytest.mark.long
 async def test_a_function_that_pickles_needs_no_address() -> None:
     """A bound method or a partial of something importable is sent as a pickle."""
     tools = ToolRegistry()

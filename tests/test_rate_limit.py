@@ -148,6 +148,7 @@ def test_who_shares_a_limit(key: Any, first: list[bool]) -> None:
     assert [wait_for(limit, call) is None for call in FOUR] == free
 
 
+@pytest.mark.long
 def test_rested_partitions_are_forgotten() -> None:
     """A principal that was quiet for the time of a burst is forgotten when others come."""
     clock = FakeClock()

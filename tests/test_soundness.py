@@ -13,6 +13,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -288,6 +289,7 @@ PLURALS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.long
 def test_no_text_of_several_or_of_none_is_one_item() -> None:
     """Over 30,000 texts of two pieces, and plurals with each piece, are read as one item only if nothing else fits."""
     calls = 0

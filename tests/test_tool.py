@@ -393,6 +393,7 @@ def test_a_tools_own_failure_says_what_its_author_knows(landed: bool | None, wor
     assert (failed.details.parameter, failed.details.suggestion) == ("a", "Try b.")
 
 
+@pytest.mark.long
 def test_a_thousand_tools_import_no_validator() -> None:
     """Schemas are made at first use: registering function tools imports neither pydantic nor griffe."""
     code = """

@@ -533,6 +533,7 @@ anyio.run(standard(tools).replace("trace", Trace(defer=True)).call, "probe")
 """
 
 
+@pytest.mark.long
 def test_deferred_spans_are_made_before_the_provider_shuts_down() -> None:
     """A process that ends right after its last call loses no deferred span."""
     done = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, text=True, check=True)
@@ -573,6 +574,7 @@ print(os.waitstatus_to_exitcode(status), len(seen.get_finished_spans()))
 """
 
 
+@pytest.mark.long
 def test_after_a_fork_each_process_makes_its_own_spans() -> None:
     """After a fork the child makes deferred spans of its own calls only; the parent makes those that waited."""
     done = subprocess.run([sys.executable, "-c", IN_A_FORK], capture_output=True, text=True, check=True)

@@ -96,8 +96,8 @@ def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # a
     No tool is run. Reported are missing descriptions, undeclared effects, names that a provider refuses, parameters
     without a type, and error texts that contain status codes, paths or class names.
 
-    Then, for each tool: its cost in tokens (estimated at 4 characters per token), and the share of its error texts
-    that are questions under the agentopia profile.
+    Then, for each tool: its cost in tokens (estimated at 4 characters per token), and for a pipeline whose profile
+    makes questions of errors, the share of error texts that are questions.
 
     \b
     Exit code: 0    no errors

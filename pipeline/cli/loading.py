@@ -80,7 +80,16 @@ def load_registry(target: str) -> ToolView:
     Raises:
         CommandError: as `load_target`, or it is a pipeline without a registry.
     """
-    registry = find_registry(load_target(target))
+    return require_registry(load_target(target), target)
+
+
+def require_registry(loaded: ToolView | Pipeline, target: str) -> ToolView:
+    """`find_registry`, of what the target names.
+
+    Raises:
+        CommandError: it is a pipeline without a registry.
+    """
+    registry = find_registry(loaded)
     if registry is None:
         raise CommandError(f"{target} is a Pipeline in which no stage has a ToolRegistry")
     return registry

@@ -14,7 +14,7 @@ import attrs
 
 from ...errors import InvalidParams, MalformedCall, OutcomeUnknown, ToolError, UnknownTool
 from ...foreign_values import or_default
-from ...messages import render
+from ...messages import Wording, render
 from ...messages.profiles import PROFILES
 from ...privacy import find_flaws
 from ...tools.definition import Tool
@@ -41,7 +41,7 @@ class ErrorTexts:
     Args:
         texts: Texts under all profiles.
         errors: Errors; each has one text under each profile.
-        questions: Errors whose text is a question under the agentopia profile.
+        questions: Errors whose text is a question, as `render_errors` worded them.
         flawed: A text is listed once for each of its flaws.
     """
 
@@ -56,16 +56,14 @@ class ErrorTexts:
         return sum(each.flaw == "status code" for each in self.flawed)
 
 
-def render_errors(tool: Tool[..., Any], names: Sequence[str]) -> ErrorTexts:
-    """Render each error of `list_errors` under each profile."""
+def render_errors(tool: Tool[..., Any], names: Sequence[str], asking: Wording) -> ErrorTexts:
+    """Render each error of `list_errors` under each profile, and once more as `asking` words it, to count questions."""
     errors = list(list_errors(tool, names))
     rendered = [
-        (error.kind, profile, render(error, profile=profile, tool=tool.name))
-        for error in errors
-        for profile in PROFILES
+        (error.kind, render(error, profile=profile, tool=tool.name)) for error in errors for profile in PROFILES
     ]
-    questions = sum(profile == "agentopia" and text.startswith("Question:") for _, profile, text in rendered)
-    flawed = tuple(FlawedText(kind, flaw, text) for kind, _, text in rendered for flaw in _find_flaws(text))
+    questions = sum(render(error, wording=asking, tool=tool.name).startswith("Question:") for error in errors)
+    flawed = tuple(FlawedText(kind, flaw, text) for kind, text in rendered for flaw in _find_flaws(text))
     return ErrorTexts(len(rendered), len(errors), questions, flawed)
 
 

@@ -11,11 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ...errors import SetupError
-from ...messages.style import CHARACTERS_PER_TOKEN
+from ...messages import Wording
+from ...messages.style import CHARACTERS_PER_TOKEN, get_profile
 from ...messages.text import format_count
 from ...privacy import dump_neutral_json, neutralise
 from ...tools import ToolRegistry, ToolView
-from ..loading import load_registry
+from ..loading import load_target, require_registry
 from ..stdio import redirect_to_stderr
 from ..terminal_text import make_console
 from .error_texts import ErrorTexts, check_error_texts, render_errors, sum_texts
@@ -38,7 +39,10 @@ def lint(target: str, *, as_json: bool, strict: bool) -> int:
         CommandError: the target cannot be loaded.
     """
     with redirect_to_stderr():
-        report = check_registry(load_registry(target))
+        loaded = load_target(target)
+        wording = None if isinstance(loaded, ToolView) else loaded.wording
+        asking = wording if wording and get_profile(wording.profile).questions else None
+        report = check_registry(require_registry(loaded, target), asking)
     if as_json:
         print(dump_neutral_json(_to_json(report), indent=2))
     else:
@@ -58,10 +62,11 @@ def _print_report(target: str, report: LintReport) -> None:
     cost, texts, sources = report.cost, report.texts, report.sources
     counts = ", ".join(format_count(report.count(severity), severity) for severity in SEVERITIES)
     tokens = f"about {cost.openai:,} tokens for OpenAI, {cost.anthropic:,} for Anthropic"
+    asked = f"Errors that ask a question, as the pipeline words them: {_format_share(texts)} (goal: more than 80 %)"
     for line in (
         f"{format_count(len(report.tools), 'tool')}: {counts}",
         f"Definitions: {tokens} (estimated at {CHARACTERS_PER_TOKEN} characters per token)",
-        f"Errors in question form under the agentopia profile: {_format_share(texts)} (goal: more than 80 %)",
+        *([asked] if report.asking else ()),
         f"Status codes: {report.status_codes:,} in {texts.texts + len(sources.texts):,} texts",
         f"Your own error texts: {len(sources.texts):,} in {format_count(sources.files, 'file')}",
     ):
@@ -84,13 +89,14 @@ def _print_findings(console: Console, report: LintReport) -> None:
 
 def _print_tools(console: Console, report: LintReport) -> None:
     table = Table.grid(padding=(0, 2, 0, 0))
-    for justify in ("left", "left", "right", "right", "right"):
-        table.add_column(overflow="fold", justify=justify)
-    table.add_row(*(Text(head, "dim") for head in ("tool", "effect", "OpenAI", "Anthropic", "questions")))
+    heads = ("tool", "effect", "OpenAI", "Anthropic", *(["questions"] if report.asking else ()))
+    for head in heads:
+        table.add_column(overflow="fold", justify="left" if head in ("tool", "effect") else "right")
+    table.add_row(*(Text(head, "dim") for head in heads))
     for tool in report.tools:
         cost = tool.cost
         cells = (tool.name, tool.effect, f"{cost.openai:,}", f"{cost.anthropic:,}", _format_share(tool.texts))
-        table.add_row(*(Text(neutralise(cell)) for cell in cells))
+        table.add_row(*(Text(neutralise(cell)) for cell in cells[: len(heads)]))
     console.print(table)
     console.print()
 
@@ -138,11 +144,16 @@ class ToolSummary:
 
 @attrs.frozen
 class LintReport:
-    """The findings, worst first and then in the order of the tools; and a summary of each tool that has a schema."""
+    """The findings, worst first and then in the order of the tools; and a summary of each tool that has a schema.
+
+    Args:
+        asking: The wording of the pipeline, if its profile makes questions of errors. None: they are not printed.
+    """
 
     findings: list[Finding]
     tools: list[ToolSummary]
     sources: Sources
+    asking: Wording | None
 
     def count(self, severity: str) -> int:
         """Number of findings of that severity."""
@@ -164,8 +175,13 @@ class LintReport:
         return self.texts.status_codes + sum("status code" in each.flaws for each in self.sources.texts)
 
 
-def check_registry(registry: ToolView) -> LintReport:
-    """Check every tool, open or closed. No tool is run."""
+def check_registry(registry: ToolView, asking: Wording | None = None) -> LintReport:
+    """Check every tool, open or closed. No tool is run.
+
+    Args:
+        registry: The tools.
+        asking: A wording whose profile makes questions of errors, to count them. None: by the profile agentopia.
+    """
     findings: list[Finding] = []
     checked = ToolRegistry()  # the tools that have a schema, all of them open
     for tool in registry:
@@ -179,11 +195,12 @@ def check_registry(registry: ToolView) -> LintReport:
     names = checked.callable_names()
     names = names if len(names) <= _MAX_LISTED else []
     sources, costs = read_sources(registry), estimate_costs(checked)
-    tools = [ToolSummary(tool.name, tool.effect, costs[tool.name], render_errors(tool, names)) for tool in checked]
+    texts = {tool.name: render_errors(tool, names, asking or Wording("agentopia")) for tool in checked}
+    tools = [ToolSummary(tool.name, tool.effect, costs[tool.name], texts[tool.name]) for tool in checked]
     findings += check_tools(checked, sources.declared, registry.tools)
     findings += check_sources(sources, registry)
     for each in tools:
         findings += check_error_texts(each.name, each.texts)
     order = {name: index for index, name in enumerate(registry.tools)}
     findings.sort(key=lambda each: (SEVERITIES.index(each.severity), order.get(each.tool, len(order))))
-    return LintReport(findings, tools, sources)
+    return LintReport(findings, tools, sources, asking)
