@@ -7,10 +7,13 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from cli_desk import Desk, open_desk, until
+from toolcall_pipeline.cli.run import line_ledger
+from toolcall_pipeline.cli.run.line_ledger import LineLedger
 from toolcall_pipeline.cli.run.results_file import ResultsFile
 from toolcall_pipeline.cli.terminal_text import CommandError
 
@@ -88,6 +91,36 @@ def test_under_the_old_name(desk: Desk) -> None:
         result = desk.run()
         process.kill()
     assert (result.exit_code, "another run is writing to it" in result.stderr) == (2, True)
+
+
+async def test_two_at_once_under_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two runs that find a ledger without a run at the same time, one has it."""
+
+    async def lives(*_: object) -> bool:  # as of two processes
+        return True
+
+    def make_ledger() -> LineLedger:
+        (tmp_path / "results.jsonl").unlink(missing_ok=True)
+        ledger = LineLedger.beside(ResultsFile.open(tmp_path / "results.jsonl", resume=False))
+        assert ledger is not None
+        return ledger
+
+    one, other = make_ledger(), make_ledger()
+    get = one.store.get
+
+    async def get_before_the_other(key: str, /) -> Any:
+        found = await get(key)
+        if key == "run" and found is None:
+            await other.begin(resume=False, rerun_unknown=False)
+        return found
+
+    monkeypatch.setattr(line_ledger, "lives", lives)
+    cast("Any", one.store).get = get_before_the_other
+    async with one.store, other.store, one, other:
+        with pytest.raises(CommandError, match=f"another run is writing to it: process {os.getpid()}"):
+            await one.begin(resume=False, rerun_unknown=False)
+    for each in (one, other):
+        each.results.close()
 
 
 def test_a_child_that_outlives_the_run(desk: Desk) -> None:

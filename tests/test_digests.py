@@ -15,6 +15,7 @@ import anyio
 import attrs
 import pytest
 
+from support import PATIENT
 from toolcall_pipeline import Call, Failure, Secret, Success, ToolFailed, ToolRegistry
 from toolcall_pipeline.identity import undecided
 from toolcall_pipeline.identity.calls import delivery_of, intent_of, params_digest, written_digest
@@ -185,7 +186,7 @@ async def test_the_lease_of_an_owner(tmp_path: Any) -> None:
         await owner.open()
         may_begin.append(owner.may_begin)
         assert await store.get(f"o/{owner.name}") is not None
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENT):
             while len(ends) < 2:  # noqa: ASYNC110  # another thread does it
                 await anyio.sleep(0.02)
         may_begin.append(owner.may_begin)

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from returns.result import Failure, Success
 
 import journal_tools
 from error_cases import EACH_KIND
-from sqlite_meanwhile import make_meanwhile
-from support import a_tool
+from sqlite_meanwhile import make_meanwhile, write_meanwhile
+from support import PATIENT, a_tool
 from toolcall_pipeline import Call, CallReport, Journal, SetupError, ToolError, ToolRegistry
 from toolcall_pipeline.journal import JournalError, JournalFile, add_lines, get_journal, read_forms, write_lines
 from toolcall_pipeline.journal import database as journal_database
@@ -226,7 +227,7 @@ def test_a_caller_gets_room_that_comes(tmp_path: Path, monkeypatch: pytest.Monke
     caller = threading.Thread(target=pipeline.call_sync, args=("add", {"x": 1, "y": 2}))
     caller.start()
     held.start()
-    caller.join(60)
+    caller.join(PATIENT)
     assert not caller.is_alive()
     held.journal.close()
     assert held.journal.dropped == 0
@@ -276,6 +277,27 @@ def test_another_process_makes_the_file_meanwhile(tmp_path: Path, monkeypatch: p
     numbers = make_meanwhile(monkeypatch, tmp_path / "calls.db", tmp_path / "made.db", before)
     JournalFile.open(tmp_path / "calls.db").close()
     assert next(numbers) > before
+
+
+def test_another_process_writes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal opens also if another process writes to a new file just when this one is to change it to WAL."""
+    tries = write_meanwhile(monkeypatch, tmp_path / "calls.db", 3)
+    JournalFile.open(tmp_path / "calls.db").close()
+    assert next(tries) == 5
+
+
+@pytest.mark.parametrize("before", [2, 3, 4])
+def test_a_later_release_makes_the_file_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int) -> None:
+    """The file keeps its version, and the journal says so."""
+    JournalFile.open(tmp_path / "made.db").close()
+    with closing(sqlite3.connect(tmp_path / "made.db")) as made:
+        made.execute("PRAGMA user_version = 99")
+    path = tmp_path / "calls.db"
+    make_meanwhile(monkeypatch, path, tmp_path / "made.db", before)
+    with pytest.raises(JournalError, match="version 99"):
+        JournalFile.open(path)
+    with closing(sqlite3.connect(path)) as kept:
+        assert kept.execute("PRAGMA user_version").fetchone() == (99,)
 
 
 async def test_a_later_version(tmp_path: Path) -> None:
@@ -474,14 +496,15 @@ def test_a_process_that_ends_loses_nothing(tmp_path: Path) -> None:
     """Without a block and without a close."""
     path = tmp_path / "calls.db"
     with start(path, 1_234) as process:
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENT)
     assert [form["id"] for form in forms_of(path)] == [str(number) for number in range(1_234)]
 
 
 @pytest.mark.long
-def test_20_kills(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", range(0, 20, 5))
+def test_20_kills(tmp_path: Path, first: int) -> None:
     """The file opens, no call is there twice, none is missing in between, and at most the last batch is lost."""
-    for kill in range(20):
+    for kill in range(first, first + 5):
         path = tmp_path / f"{kill}.db"
         with start(path, 1_000_000, OPEN_CALLS) as process:
             assert process.stdout is not None

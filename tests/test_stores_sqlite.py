@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from sqlite_meanwhile import make_meanwhile
+from sqlite_meanwhile import make_meanwhile, write_meanwhile
 from store_cases import contend, kill, start
 from support import PATIENT
 from toolcall_pipeline import Call, Outcome, SetupError, ToolRegistry
@@ -133,6 +133,14 @@ async def test_another_process_makes_the_file_meanwhile(
     async with SQLite(path) as store:
         await store.write(Change("a", b"1"))
     assert next(numbers) > before
+
+
+async def test_another_process_writes_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store opens also if another process writes to a new file just when this one is to change it to WAL."""
+    tries = write_meanwhile(monkeypatch, path, 3)
+    async with SQLite(path) as store:
+        await store.write(Change("a", b"1"))
+    assert next(tries) == 5
 
 
 OPTIONS: tuple[dict[str, Any], ...] = (
@@ -266,7 +274,7 @@ def _count_commits(store: Any, go_on: threading.Event | None = None) -> list[int
     transact = store._transact
 
     def count(db: Any, writes: Any) -> Any:
-        assert go_on is None or go_on.wait(60)
+        assert go_on is None or go_on.wait(PATIENT)
         commits.append(len(writes))
         return transact(db, writes)
 

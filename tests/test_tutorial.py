@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tutorial import read_steps
+from tutorial import read_steps, run_commands
 
 TUTORIAL = (Path(__file__).parent.parent / "TUTORIAL.md").read_text(encoding="utf-8")
 STEPS = list(read_steps(TUTORIAL))
@@ -36,7 +36,18 @@ def test_each_step_runs_as_it_stands(place: int, tmp_path: Path) -> None:
     done = run(tmp_path, name)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == re.findall(r"^\s*#> ?(.*)$", code, re.MULTILINE)
-    assert ("attempt read_rating" in done.stderr) is (name == "traced.py")
+    assert ("Traceback" in done.stderr) is (name == "failures.py")
+
+
+@pytest.mark.long
+def test_a_call_from_a_shell_draws_the_trace(tmp_path: Path) -> None:
+    """A command prints the lines below it, but for the times."""
+    for name, _, whole in STEPS:
+        (tmp_path / name).write_text(whole, encoding="utf-8")
+    printed = list(run_commands(TUTORIAL, tmp_path))
+    assert len(printed) == TUTORIAL.count("```console\n") == 1
+    for lines, expected in printed:
+        assert lines == expected
 
 
 def test_every_block_is_a_step() -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final, Self, TypeAlias, cast
 
 from ..errors import SetupError
 from ..report.json_form import Form
+from ..stores.sqlite import change_to_wal
 
 _APPLICATION: Final = 0x746F6F6C  # "tool", in the header of the file
 _WAITING: Final = 5.0  # seconds for another process that writes
@@ -84,8 +85,8 @@ class JournalFile:
             undo.callback(connection.close)
             version = _check(connection, path)
             if version < VERSION:
-                _migrate(connection)
-            connection.execute("PRAGMA journal_mode = WAL")
+                _migrate(connection, path)
+            change_to_wal(connection, _WAITING)
             # A killed process loses nothing, a power cut the last rows.
             connection.execute("PRAGMA synchronous = NORMAL")
             undo.pop_all()
@@ -110,7 +111,7 @@ class JournalFile:
                 copy = sqlite3.connect(":memory:", isolation_level=None)
                 connection.backup(copy)
                 connection.close()
-                _migrate(copy)
+                _migrate(copy, path)
                 connection = copy
         return cls(connection, path)
 
@@ -246,12 +247,16 @@ def _check(connection: sqlite3.Connection, path: Path) -> int:
     return int(version)
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
-    """Bring a file to this version, in one transaction; one that another process has brought there stays."""
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring a file to this version, in one transaction; one that another process has brought there stays.
+
+    Raises:
+        JournalError: Another process has brought it to a later version, or made something else of it.
+    """
     if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # only an empty file takes it
     with _transaction(connection):
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        version = _check(connection, path)
         for script in _MIGRATIONS[version:]:
             for statement in filter(str.strip, script.split(";")):
                 connection.execute(statement)

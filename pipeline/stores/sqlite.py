@@ -136,15 +136,7 @@ class SQLite(BatchedStore[sqlite3.Connection]):
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         self._check_schema(db)
-        end = monotonic() + 0.8 * self._timeout
-        while True:  # the change to WAL does not wait as other statements do
-            try:
-                db.execute("pragma journal_mode = wal")
-                break
-            except sqlite3.OperationalError:
-                if monotonic() > end:
-                    raise
-                sleep(_WAL_PAUSE)
+        change_to_wal(db, 0.8 * self._timeout)
         db.execute(f"pragma synchronous = {self._synchronous}")
         db.execute("begin immediate")
         try:
@@ -248,6 +240,24 @@ def _read_page(db: sqlite3.Connection, job: Page) -> None:
     rows = db.execute(_PAGE_OF, (start, end_of(job.prefix), timing.wall_time(), _PAGE)).fetchall()
     job.found = [(key, Entry(value, version)) for key, value, version in rows]
     job.answer = rows[-1][0] + b"\x00" if len(rows) == _PAGE else None
+
+
+def change_to_wal(db: sqlite3.Connection, seconds: float) -> None:
+    """Set the journal mode, which a file keeps. This does not wait for a writer by itself, as other statements do.
+
+    Raises:
+        sqlite3.OperationalError: Another process held the file for so many seconds, or it cannot be changed.
+    """
+    end = monotonic() + seconds
+    while True:
+        try:
+            db.execute("pragma journal_mode = wal")
+        except sqlite3.OperationalError as exc:
+            if code_of(exc) != sqlite3.SQLITE_BUSY or monotonic() > end:
+                raise
+            sleep(_WAL_PAUSE)
+        else:
+            return
 
 
 def code_of(exc: sqlite3.Error) -> int:

@@ -38,3 +38,23 @@ def make_meanwhile(patch: pytest.MonkeyPatch, path: Path, made: Path, before: in
 
     patch.setattr(sqlite3, "connect", partial(connect, factory=Opening))
     return numbers
+
+
+def write_meanwhile(patch: pytest.MonkeyPatch, path: Path, tries: int) -> Iterator[int]:
+    """Hold the lock of a writer while a connection tries that often to change to WAL; the numbers of its next tries."""
+    connect, numbers = sqlite3.connect, count(1)
+    other: list[sqlite3.Connection] = []
+
+    class Opening(sqlite3.Connection):
+        def execute(self, sql: str, *rest: Any) -> sqlite3.Cursor:
+            if "journal_mode" in sql.lower():
+                number = next(numbers)
+                if number == 1:
+                    other.append(connect(path, timeout=0, isolation_level=None))
+                    other[0].execute("begin immediate")
+                elif number > tries:
+                    other.pop().close()
+            return super().execute(sql, *rest)
+
+    patch.setattr(sqlite3, "connect", partial(connect, factory=Opening))
+    return numbers

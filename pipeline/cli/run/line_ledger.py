@@ -243,11 +243,15 @@ class LineLedger(Ledger):
 
     async def _refuse_second_run(self) -> None:
         """Raise CommandError if another run writes to it: of RESULTS, which was renamed since."""
-        entry = await self.store.get(_RUN)
-        if entry is not None and await lives(self.store, name := entry.value.decode(), ""):
-            raise CommandError(f"{self.path}: another run is writing to it: process {name.split('|')[1]}")
-        if self._owner is not None:
-            await self.store.write(Change(_RUN, self._owner.name.encode(), None if entry is None else entry.version))
+        while True:
+            entry = await self.store.get(_RUN)
+            if entry is not None and await lives(self.store, name := entry.value.decode(), ""):
+                raise CommandError(f"{self.path}: another run is writing to it: process {name.split('|')[1]}")
+            if self._owner is None:
+                return
+            ours = Change(_RUN, self._owner.name.encode(), None if entry is None else entry.version)
+            if await self.store.write(ours) is not None:  # else another run came first
+                return
 
     async def _refuse_renamed(self, inode: str) -> None:
         """Raise CommandError if another ledger in this directory belongs to this file of results."""
