@@ -164,7 +164,7 @@ class Call:
 
         Its adapter sets and reads it. Empty: nothing. It is in no ``repr``, comparison, report, span or log.
         """
-        return read_state(self.state, WIRE, {})
+        return {} if self.state is None else read_state(self.state, WIRE, {})
 
     def resolved(self, tool: Tool[..., Any], repairs: tuple[Repair, ...] = ()) -> ResolvedCall:
         """The next phase: this is the tool; ``repairs`` holds what was changed in the name to find it."""

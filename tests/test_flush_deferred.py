@@ -227,7 +227,7 @@ class Call:
 for _ in range(2):
     queue.add(Call())
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=PATIENT)
     assert "Calls lose their deferred spans" in done.stderr
 
 

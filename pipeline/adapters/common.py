@@ -22,7 +22,9 @@ from ..options import check_type
 from ..provider_names import OfferedName, accepts_all, make_provider_name
 from ..tools.view import ToolView
 
-_DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
+# Under these names type checkers do not narrow to `dict[Unknown, Unknown]`, and to lists of unknown things.
+_DICT: Any = dict
+_LISTS: Any = (list, tuple)
 CUT_OFF = "length"  # the finish reason that Validate refuses
 CUT_OFF_BY_LENGTH = ("max_tokens", "model_context_window_exceeded")  # how Anthropic and Bedrock say so
 _AWAITED = (Awaitable, AsyncIterable)
@@ -64,11 +66,10 @@ def with_wire(call: Call, wire: Mapping[str, Any]) -> Call:
     return call.with_state(WIRE, wire) if wire else call
 
 
-def list_items(thing: object) -> Sequence[Any]:
+def list_items(thing: Any) -> Sequence[Any]:
     """The items of a list; none for None; anything else, where a list should be, is the only item."""
-    if isinstance(thing, (list, tuple)):
-        return cast("Sequence[Any]", thing)
-    return () if thing is None else (thing,)
+    items: Sequence[Any] = thing if isinstance(thing, _LISTS) else () if thing is None else (thing,)
+    return items
 
 
 def text_or_empty(value: object) -> str:

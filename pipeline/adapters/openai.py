@@ -169,8 +169,8 @@ def read_reply(given: object, ours: Provider = providers.OPENAI) -> Reading:  # 
         SetupError: As with `calls`.
     """
     reply = to_plain(given)
-    if (choices := get_field(reply, "choices")) is not None and list_items(choices):
-        first = next(iter(list_items(choices)))
+    if choices := list_items(get_field(reply, "choices")):
+        first = choices[0]
         if get_field(first, "message") is None and get_field(first, "delta") is not None:
             return _read_stream([reply])
         return _read_choice(first, reply)

@@ -94,7 +94,7 @@ async def gather(
     if len(asked) > 1 and getattr(pipeline, "asks_people", False):  # else nothing asks whether two calls came together
         turn = make_uuid()
         asked = [call if call.reply else call.with_state(TURN, turn) for call in asked]
-    twins = find_twins(asked)
+    twins = find_twins(asked) if len(asked) > 1 else {}
     single = [call for index, call in enumerate(asked) if index not in twins] if twins else asked
     with _begin_turn(pipeline) if asked else nullcontext():
         outcomes = await run_batch(pipeline, single, run, limit, timeout=timeout, each=each)
@@ -135,14 +135,16 @@ def _begin_turn(pipeline: object) -> AbstractContextManager[object]:
 def _read_calls(pipeline: object, calls: object) -> list[Call]:
     if not callable(getattr(pipeline, "resolve", None)):
         refuse("gather", "pipeline", "a Pipeline", pipeline)
-    found: list[object] = [] if isinstance(calls, Mapping) else read_items("gather", "calls", calls, "Calls")
-    if isinstance(calls, Mapping) or not all(isinstance(call, Call) for call in found):
-        given = cast("object", calls)
-        refuse("gather", "calls", "a collection of Calls, as calls(reply) of an adapter makes it", given)
-    read = cast("list[Call]", found)
-    for call in read:
+    if isinstance(calls, Mapping):  # else its keys would be its items
+        found: list[object] = [calls]
+    else:
+        found = read_items("gather", "calls", calls, "Calls")
+    for call in found:
+        if not isinstance(call, Call):
+            given = cast("object", calls)
+            refuse("gather", "calls", "a collection of Calls, as calls(reply) of an adapter makes it", given)
         refuse_as_name(call.name)
-    return read
+    return cast("list[Call]", found)
 
 
 async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it

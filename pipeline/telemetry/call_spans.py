@@ -117,7 +117,7 @@ class CallSpans:
         if self.unrecorded_from <= time_ns() < self.unrecorded_until:
             return None
         context = get_current()
-        if context.get(SUPPRESS) or get_current_span(context).get_span_context().is_valid:
+        if context and (context.get(SUPPRESS) or get_current_span(context).get_span_context().is_valid):
             return None
         span = start_turn(self._tracer, INVOKE_AGENT, self._of_turns, context)
         return None if span is INVALID_SPAN else Invocation(lambda about, outer: span)  # noqa: ARG005  # it has begun
