@@ -138,6 +138,19 @@ def test_a_call_without_a_standard_output(desk: Desk, options: list[str], name: 
     assert (done.returncode, "Traceback" in done.stderr) == (code, False)
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["call {}:tools greet", "call {}:tools greet --json", "tools {}:tools", "tools {}:tools --json", "lint {}:tools"],
+)
+def test_a_standard_output_that_is_full(desk: Desk, command: str) -> None:
+    """A command whose output cannot be written ends with exit code 2 and one line that says why."""
+    line = f"{shlex.quote(sys.executable)} -m toolcall_pipeline {command.format(desk.module)} >/dev/full"
+    done = subprocess.run(["bash", "-c", line], cwd=desk.path, stderr=subprocess.PIPE, check=False, timeout=60)
+    last = done.stderr.decode().splitlines()[-1]
+    assert (done.returncode, last) == (2, "toolcall: standard output cannot be written: No space left on device")
+    assert b"Traceback" not in done.stderr
+
+
 def test_a_dash_is_standard_output(desk: Desk) -> None:
     """``-o -`` writes the results to stdout and nothing else, be it of a process that a tool starts."""
     with (desk.path / f"{desk.module}.py").open("a") as file:

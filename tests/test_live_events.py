@@ -271,7 +271,7 @@ async def test_progress_goes_before_results() -> None:
             await traced(events, tools).call("chatter", id=f"c{n}")
     read = [event async for event in events]
     assert sum(event.name == "tool.result" for event in read) == 2
-    assert events.dropped > 100
+    assert len(read) + events.dropped == 2 * 108
     with Events(max_queue=3) as events:
         for n in range(5):
             await traced(events, tools).call("chatter", id=f"c{n}")
@@ -401,7 +401,7 @@ async def test_a_listener_that_raises(caplog: pytest.LogCaptureFixture) -> None:
 
     assert await follow(standard(TOOLS), Call("add", {"a": 1, "b": 2}), broken) == Success(3)
     assert len(heard) == 1
-    assert "A listener failed" in caplog.text
+    assert "A listener failed" in caplog.messages
 
 
 async def test_a_live_sink_of_ones_own(caplog: pytest.LogCaptureFixture) -> None:
@@ -431,7 +431,7 @@ async def test_a_live_sink_of_ones_own(caplog: pytest.LogCaptureFixture) -> None
     trace = Trace(sinks=[Broken(), Sink()])
     await standard(TOOLS).replace("trace", trace).call("add", {"a": 1, "b": 2}, id="c1")
     assert (heard[0], heard[-2:]) == ("c1", ["Attempt", Success(3)])
-    assert "A listener failed" in caplog.text
+    assert "A listener failed" in caplog.messages
 
 
 async def test_a_cancelled_call_is_heard_to_its_end() -> None:

@@ -220,6 +220,29 @@ async def test_only_the_call_span_has_genai_attributes() -> None:
     assert "canary" not in "".join(span.to_json() for span in exported.spans)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "repairs"),
+    [
+        ({"count": "5"}, ("count: number_text",)),
+        ({"Count": 5}, ("count: parameter_name",)),
+        ({"Count": "5"}, ("count: parameter_name", "count: number_text")),
+        ({"count": 5}, None),
+    ],
+)
+async def test_repairs_stand_on_the_span_of_the_call(arguments: dict[str, Any], repairs: tuple[str, ...]) -> None:
+    """Each one names its rule and its place, a misspelt parameter by the declared name, and no value."""
+    exported, tools = Exported(), ToolRegistry()
+
+    @tools.tool(effect="read")
+    def repeat(count: int) -> int:
+        return count
+
+    pipeline = standard(tools).replace("trace", Trace(tracer_provider=exported.provider))
+    assert await pipeline.call("repeat", arguments) == Success(5)
+    root = next(span for span in exported.spans if span.parent is None)
+    assert (root.attributes or {}).get("toolcall.repairs") == repairs
+
+
 async def test_an_invented_name_is_no_span_name() -> None:
     """A name that no tool has is recorded as `_OTHER`, and the requested name is cut: models invent any number."""
     exported = Exported()
