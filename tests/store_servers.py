@@ -283,6 +283,26 @@ async def test_a_postgres_that_is_full(kind: Kind) -> None:
             assert await _fill(store) == 40
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind == "postgres"])
+async def test_a_postgres_whose_old_keys_are_not_removed_in_time(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written stays written where another process holds the lock before keys without time are removed."""
+    import psycopg
+
+    with run(kind) as running, psycopg.connect(running.address(), autocommit=True) as other:
+        async with Postgres(running.address(), timeout=1.0) as store:
+            inside: Any = store
+            remove = inside._remove_ended
+
+            def remove_late(*given: Any) -> None:
+                other.execute("select pg_advisory_lock(%s)", (inside._lock_id,))
+                remove(*given)
+
+            monkeypatch.setattr(store, "_remove_ended", remove_late)
+            monkeypatch.setattr(store, "_writes", 1_000_000)
+            version = await store.write(Change("a", b"1"))
+            assert await store.get("a") == (b"1", version)
+
+
 async def _fill(store: Any) -> int:
     written = 0
     while True:

@@ -159,6 +159,28 @@ def test_ids_of_mistral() -> None:
     }
 
 
+class Dumped:
+    """As an object of Mistral's package: its dump leaves out what is not set, and its attributes do not."""
+
+    choices = object()
+
+    def __init__(self, **plain: Any) -> None:
+        self._plain = plain
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        assert mode == "json"
+        return self._plain
+
+
+def test_an_object_of_mistrals_package_is_read_by_its_dump() -> None:
+    """A reply, and the chunk in an event of a stream."""
+    asked = {"id": "a1b2c3d4e", "function": {"name": "add", "arguments": "{}"}}
+    whole = Dumped(choices=[{"message": {"tool_calls": [asked]}, "finish_reason": "tool_calls"}])
+    chunk = Dumped(data={"choices": [{"delta": {"tool_calls": [asked]}, "finish_reason": "tool_calls"}]})
+    for reply in (whole, [chunk]):
+        assert mistral.calls(reply) == [Call("add", "{}", "a1b2c3d4e", finish_reason="tool_calls")]
+
+
 def test_text_in_blocks() -> None:
     """The text of a message or of a chunk may be a list of blocks, of which those with thoughts are none."""
     blocks: list[Any] = [{"type": "thinking", "thinking": []}, {"type": "text", "text": "Hello."}]

@@ -13,7 +13,7 @@ from openai.types.responses import Response
 
 import fake_providers as fake
 from toolcall_pipeline import Call, SetupError
-from toolcall_pipeline.adapters import anthropic, openai
+from toolcall_pipeline.adapters import anthropic, ollama, openai
 from toolcall_pipeline.adapters.replies import Calls, ReplyError
 
 Read = Callable[[Any], Calls]
@@ -177,6 +177,7 @@ def test_nothing_at_all_has_no_calls(read: Read, reply: Any) -> None:
 TEXT: list[Any] = [
     pytest.param(openai.calls, "Hello.", id="text"),
     pytest.param(anthropic.calls, "Hello.", id="text-for-anthropic"),
+    pytest.param(ollama.calls, "Hello.", id="text-for-ollama"),
     pytest.param(openai.calls, fake.completion(text="Hello."), id="completion"),
     pytest.param(openai.calls, fake.chat_chunks(fake.completion(text="Hello.")), id="chunks"),
     pytest.param(openai.calls, {"role": "assistant", "content": [{"type": "text", "text": "Hello."}]}, id="message"),

@@ -18,6 +18,7 @@ import anyio.to_thread
 import pytest
 from click.testing import CliRunner
 
+from support import PATIENT
 from toolcall_pipeline import Approvals, Pipeline, Secret, SetupError, Success, ToolFailed, ToolRegistry
 from toolcall_pipeline.cli.commands import toolcall
 from toolcall_pipeline.middlewares import Approve, standard
@@ -323,7 +324,7 @@ def test_a_process_is_killed_at_each_step(tmp_path: Path, seed: int) -> None:
         os.kill(child, signal.SIGKILL)
         kills += 1
         assert parent.stdout.readline() == "ended\n"
-    parent.communicate(timeout=60)
+    parent.communicate(timeout=PATIENT)
     decided = {line.partition(" ")[0] for line in (tmp_path / "decided").read_text().splitlines()}
     worker = start(tmp_path, "once", 1)
     worker.communicate(timeout=400)

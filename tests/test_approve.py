@@ -9,12 +9,32 @@ from typing import Annotated, Any
 
 import anyio
 import pytest
+from pydantic import AfterValidator
 
-from toolcall_pipeline import Approvals, Call, Pipeline, Secret, SetupError, Success, ToolRegistry, gather, render
+from toolcall_pipeline import (
+    Approvals,
+    Call,
+    Pipeline,
+    Secret,
+    SetupError,
+    Success,
+    ToolRegistry,
+    ValidCall,
+    gather,
+    render,
+    timing,
+)
+from toolcall_pipeline.approvals.approval_requests import read_approval
 from toolcall_pipeline.middlewares import Approve, Ledger, standard
 from toolcall_pipeline.policies import PolicyRule, RuleSet
 from toolcall_pipeline.stores import Memory, SQLite
 from toolcall_pipeline.testing import FakeClock
+
+
+def _check_known(name: str) -> str:
+    if name == "Eve":
+        raise ValueError("Eve has no account")
+    return name
 
 
 class Bank:
@@ -53,6 +73,11 @@ class Bank:
         async def enter(code: Annotated[str, Secret]) -> str:
             self.paid.append((code, 0))
             return "entered"
+
+        @tools.tool
+        async def wire(to: Annotated[str, AfterValidator(_check_known)]) -> str:
+            self.paid.append((to, 0))
+            return "wired"
 
         approve = Approve(
             store, lambda call: call.params.get("cents", 500) >= 100, version=self.version, expires=60, **self.options
@@ -167,6 +192,16 @@ async def test_what_expired_is_not_run(bank: Bank, fake_clock: FakeClock) -> Non
         assert bank.paid == []
 
 
+@pytest.mark.parametrize(("left", "state"), [(1.0, "pending"), (0.0, "expired"), (-1.0, "expired")])
+def test_a_request_expires_at_its_time(left: float, state: str, fake_clock: FakeClock) -> None:
+    """The second that a request names is the first one at which it has expired."""
+    del fake_clock
+    now = timing.wall_time()
+    texts: dict[str, Any] = dict.fromkeys(("id", "tool", "principal", "conversation", "reason", "policy"), "x")
+    row: dict[str, Any] = {**texts, "state": "pending", "arguments": {}, "at": now, "expires_at": now + left}
+    assert read_approval(row).state == state
+
+
 async def test_an_approval_never_gets_the_answer_of_one_that_is_forgotten(bank: Bank, fake_clock: FakeClock) -> None:
     """Its id is a new one, also where the ledger keeps answers for longer than the approvals are kept."""
     for number in (1, 2):
@@ -197,6 +232,46 @@ async def test_a_decision_is_made_once(bank: Bank) -> None:
         assert found.count("already decided") == 1
 
 
+async def test_wait_ends_with_its_time(bank: Bank, fake_clock: FakeClock) -> None:
+    """A call that nobody decides on still waits when the time of `wait` is up, and no later."""
+    async with bank.open() as (pipeline, approvals):
+        id_ = await ask(pipeline)
+        for seconds, sleeps in ((0.03125, 1), (0.5, 5)):  # the first one has no rounding: nothing is left of it then
+            began, already = fake_clock.now, len(fake_clock.slept)
+            with anyio.fail_after(10):
+                assert (await approvals.wait(id_, timeout=seconds)).state == "pending"
+            assert fake_clock.now - began == pytest.approx(seconds)
+            assert len(fake_clock.slept) - already == sleeps
+
+
+async def test_a_decision_without_words_has_none(bank: Bank) -> None:
+    """The message of a decision is empty unless its person wrote one."""
+    async with bank.open() as (pipeline, approvals):
+        decided = [
+            await approvals.approve(await ask(pipeline), by="boss"),
+            await approvals.reject(await ask(pipeline, pay(to="Al")), by="boss"),
+        ]
+        assert [(each.by, each.message) for each in decided] == [("boss", "")] * 2
+
+
+async def test_a_request_is_found_by_its_call(bank: Bank) -> None:
+    """Exactly the call that waits has the request; a call without an id has the one that waits for an equal call."""
+    async with bank.open() as (pipeline, approvals):
+        (stage,) = [each.obj for each in pipeline.entries if isinstance(each.obj, Approve)]
+
+        async def find(call: Call) -> str | None:
+            valid = pipeline.validate(call)
+            assert isinstance(valid, ValidCall)
+            found = await stage.find_request(valid)
+            return None if found is None else found.id
+
+        assert await find(pay()) is None
+        id_ = await ask(pipeline)
+        assert [await find(each) for each in (pay(), pay("2"), pay(""), pay(cents=501))] == [id_, None, id_, None]
+        await approvals.approve(id_, by="boss")
+        assert [await find(each) for each in (pay(), pay(""))] == [id_, None]
+
+
 async def test_a_rejected_call_is_denied(bank: Bank) -> None:
     """With the person's message, however it comes again; nothing waits any more."""
     async with bank.open() as (pipeline, approvals):
@@ -225,6 +300,16 @@ async def test_a_person_may_edit_the_arguments(bank: Bank) -> None:
         )
         assert await pipeline.resume(id_) == report.outcome
         assert len(bank.paid) == 1
+
+
+async def test_an_edit_that_the_tool_refuses_is_an_outcome(bank: Bank) -> None:
+    """What the schema cannot say is asked of the tool before it runs, and the model reads the refusal."""
+    async with bank.open() as (pipeline, approvals):
+        id_ = await ask(pipeline, pay(name="wire"))
+        await approvals.approve(id_, by="boss", arguments={"to": "Eve"})
+        for outcome in (await pipeline.resume(id_), await pipeline(pay("2", name="wire"))):
+            assert kind_of(outcome) == "validation"
+        assert bank.paid == []
 
 
 async def test_two_equal_calls_of_one_reply_are_two(bank: Bank) -> None:
@@ -415,7 +500,11 @@ async def test_rules_and_effects_say_what_needs_a_decision() -> None:
     assert kind_of(await by_rules.call("pay", {"cents": 8}, id="2")) is None
     (waiting,) = await Approvals(store).pending()
     assert (waiting.policy, waiting.reason) == ("7", "approve by rule 1 of policy 7")
-    for stage in (Approve(store, effects=["mutating"]), Approve(store, tools=["p*"])):
-        pipeline = standard(tools, store=store).before("ledger", stage)
+    for stage, reason in (
+        (Approve(Memory(), effects=["mutating"]), "the effect of the tool is mutating"),
+        (Approve(Memory(), tools=["p*"]), "the tool needs approval"),
+    ):
+        pipeline = standard(tools, store=stage.store).before("ledger", stage)
         assert kind_of(await pipeline.call("pay", {"cents": 1}, id="3")) == "awaiting_approval"
+        assert [each.reason for each in await stage.approvals.pending()] == [reason]
         assert kind_of(await pipeline.call("look")) is None

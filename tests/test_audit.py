@@ -15,6 +15,7 @@ import anyio
 import pytest
 from click.testing import CliRunner
 
+from support import PATIENT
 from toolcall_pipeline import Approvals, Pipeline, Secret, SetupError, Success, ToolRegistry
 from toolcall_pipeline.audit import AuditLog, Row
 from toolcall_pipeline.cli.commands import toolcall
@@ -220,7 +221,7 @@ def test_processes_keep_one_chain(tmp_path: Path) -> None:
         assert worker.stdout is not None
         assert worker.stdout.readline() == "ready\n"
     for worker in workers:
-        worker.communicate("go\n", timeout=60)
+        worker.communicate("go\n", timeout=PATIENT)
     assert [worker.returncode for worker in workers] == [0, 0, 0]
 
     async def check() -> None:

@@ -448,7 +448,7 @@ async def test_calls_that_waited_for_one_run_together() -> None:
         running.remove(n)
         return n
 
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENT):
         calls = [Call("quick"), Call("quick"), Call("put"), *(Call("get", {"n": n}) for n in range(6))]
         outcomes = await gather(standard(tools), calls, 3)
     assert outcomes == [Success(None)] * 3 + [*map(Success, range(6))]

@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from returns.result import Failure, Success
 
-from support import StoppedTime, a_call, a_tool, count_run_variables
+from support import PATIENT, StoppedTime, a_call, a_tool, count_run_variables
 from toolcall_pipeline import (
     Call,
     Effect,
@@ -559,7 +559,7 @@ class Callers:
 
 @asynccontextmanager
 async def callers(cache: Cache, inside: Any) -> AsyncGenerator[Callers]:
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENT):
         async with anyio.create_task_group() as group:
             yield Callers(group, cache, inside)
 

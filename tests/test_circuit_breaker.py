@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from returns.result import Failure, Success
@@ -34,6 +34,7 @@ from toolcall_pipeline import (
 )
 from toolcall_pipeline.middlewares import RateLimit, Retry, Trace, standard
 from toolcall_pipeline.middlewares.circuit_breaker import CircuitBreaker
+from toolcall_pipeline.stage_state.breaker_window import CallWindow
 from toolcall_pipeline.testing import FakeClock, assert_trace, recorded_spans, script
 from toolcall_pipeline.tools.availability import ExpiringGate
 
@@ -326,6 +327,23 @@ async def test_an_exception_is_no_probe() -> None:
     with pytest.raises(ZeroDivisionError):
         await breaker(a_call(), script(ZeroDivisionError()))
     assert not is_open(breaker)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.booleans())))
+@example([(2, False), (18, True)])
+@example([(0, False), (2, True), (18, False)])
+def test_a_window_counts_its_last_ten_parts(calls: list[tuple[int, bool]]) -> None:
+    """A call counts in the part of the window that it ends in, and until ten later parts have begun."""
+    window, half_seconds, known = CallWindow(10.0, 0.0), 0, list[tuple[int, bool]]()
+    for later, failed in calls:
+        half_seconds += later
+        now = half_seconds / 2
+        if failed or not window.add_success(now):
+            window.add(now, failed=failed)
+        known.append((int(now), failed))
+        counted = [each for part, each in known if part > int(now) - 10]
+        assert window.failure_ratio(len(counted)) == sum(counted) / len(counted)
+        assert window.failure_ratio(len(counted) + 1) == 0.0
 
 
 # Options beside a window of 10 seconds; what happens, as above, and A: an answer; whether the breaker is open then.

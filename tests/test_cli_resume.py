@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.strategies import DataObject, data, lists, permutations, sampled_from
 
 from cli_desk import MODULE, Desk, open_desk, until
+from support import PATIENT
 from toolcall_pipeline.cli.run.calls_file import CallLine
 from toolcall_pipeline.cli.run.result_rows import build_row_without_report
 from toolcall_pipeline.cli.run.results_file import ResultsFile
@@ -210,7 +211,7 @@ def test_ended_half_way_and_resumed(desk: Desk, number: signal.Signals, code: in
     desk.await_rows(200)
     process.send_signal(number)
     (desk.path / "go").touch()
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=PATIENT)
     assert process.returncode == code
     written = desk.results.read_bytes()
     assert 200 <= written.count(b"\n") < 600
@@ -230,7 +231,7 @@ def test_killed_again_and_again(desk: Desk) -> None:
         process = desk.start("--resume", "--concurrency", "8")
         desk.await_rows(rows)
         process.kill()
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENT)
     assert desk.run("--resume").exit_code == 0
     assert sorted(desk.by_line) == list(range(1, 801))
 
@@ -241,7 +242,7 @@ def test_an_interruption_waits_for_what_is_under_way(desk: Desk) -> None:
     process = desk.start("--concurrency", "1")
     desk.await_rows(20)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENT)
     assert [row["line"] for row in desk.rows] == list(range(1, len(desk.rows) + 1))
     assert desk.results.read_bytes().endswith(b"\n")
 
@@ -259,7 +260,7 @@ def test_a_second_interruption_does_not_wait(desk: Desk, hanging: str) -> None:
         return process.poll() is not None
 
     until(ended)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENT)
     assert (process.returncode, sorted(desk.by_line)) == (130, [1])
 
 
@@ -271,7 +272,7 @@ def test_two_runs_of_one_file(desk: Desk) -> None:
     result = desk.run("--resume")
     assert (result.exit_code, "another run is writing to it" in result.stderr) == (2, True)
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENT)
 
 
 def test_no_room_for_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cli_desk import Desk, open_desk
+from support import PATIENT
 from toolcall_pipeline import Call, ToolRegistry
 from toolcall_pipeline.cli.run.result_rows import build_result
 from toolcall_pipeline.middlewares import standard
@@ -290,7 +291,7 @@ def test_a_thread_that_never_ends(desk: Desk) -> None:
     patience = "import toolcall_pipeline.cli.run.interruption as t; t._PATIENCE = 0.1"
     script = f"from toolcall_pipeline.cli import main; {patience}; main()"
     command = [sys.executable, "-c", script, *desk.arguments("--timeout", "0.5")]
-    done = subprocess.run(command, cwd=desk.path, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=desk.path, capture_output=True, check=False, timeout=PATIENT)
     assert (done.returncode, sorted(desk.by_line)) == (1, [1, 2])
     assert b"1 abandoned tools still run in threads" in done.stderr
 
@@ -328,7 +329,7 @@ def test_a_bar_on_a_terminal_only(desk: Desk) -> None:
             drawn += part
     except OSError:  # how a terminal says on Linux that the other side is gone
         pass
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENT)
     os.close(master)
     assert process.returncode == 0
     assert b"calls " in drawn

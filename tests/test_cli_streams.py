@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from cli_desk import Desk, as_line, open_desk
+from support import PATIENT
 from toolcall_pipeline.cli.run.run_command import run as run_calls
 
 pytestmark = pytest.mark.long  # each test starts processes
@@ -34,7 +35,7 @@ def test_a_pipe_is_read_as_it_comes(desk: Desk) -> None:
         process.stdin.write(as_line({"name": "echo", "arguments": {"n": number}}) + b"\n")
         process.stdin.flush()
         desk.await_rows(number)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENT)
     assert (process.returncode, sorted(desk.by_line)) == (0, [1, 2])
 
 
@@ -46,7 +47,7 @@ def test_waiting_for_a_pipe_can_be_interrupted(desk: Desk) -> None:
     process.stdin.flush()
     desk.await_rows(1)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130
+    assert process.wait(timeout=PATIENT) == 130
     process.communicate()
 
 
@@ -63,7 +64,7 @@ def test_results_into_a_pipe(desk: Desk) -> None:
         "-o",
         "/dev/stdout",
     ]
-    done = subprocess.run(command, cwd=desk.path, capture_output=True, check=True, timeout=60)
+    done = subprocess.run(command, cwd=desk.path, capture_output=True, check=True, timeout=PATIENT)
     assert {1, 2, 3} == {json.loads(line)["line"] for line in done.stdout.splitlines()}
 
 
@@ -95,7 +96,7 @@ def test_what_tools_print_is_no_result(desk: Desk, target: str) -> None:
     desk.put({"name": "prints"}, {"name": "greet"})
     named = f"{desk.module}:{target}"
     command = [sys.executable, "-m", "toolcall_pipeline", "run", named, str(desk.calls), "-o", "/dev/stdout"]
-    done = subprocess.run(command, cwd=desk.path, capture_output=True, check=True, timeout=60)
+    done = subprocess.run(command, cwd=desk.path, capture_output=True, check=True, timeout=PATIENT)
     assert {1, 2} == {json.loads(line)["line"] for line in done.stdout.splitlines()}
     assert done.stderr.count(b"NOISE") == (3 if target == "noisy" else 2)
 
@@ -107,7 +108,7 @@ def test_a_tool_does_not_read_the_calls(desk: Desk) -> None:
     process.stdin.write(b'{"name": "reads_stdin"}\n')
     process.stdin.flush()
     desk.await_rows(1)  # the tool would wait for more, if this were its standard input
-    process.communicate(b'{"name": "greet"}\n' * 3, timeout=60)
+    process.communicate(b'{"name": "greet"}\n' * 3, timeout=PATIENT)
     assert (process.returncode, [row["ok"] for row in desk.rows]) == (0, [True] * 4)
     assert desk.by_line[1]["told"] == "(no output)"
 
@@ -121,7 +122,7 @@ def test_a_broken_stderr(desk: Desk, redirection: str) -> None:
     command = shlex.join([sys.executable, "-m", "toolcall_pipeline", *desk.arguments("--concurrency", "1")])
     script = f"exec {command} {redirection.format(broken=broken)}"
     shell = ["bash", "-c", script]
-    done = subprocess.run(shell, cwd=desk.path, stdout=subprocess.PIPE, check=False, timeout=60, pass_fds=[broken])
+    done = subprocess.run(shell, cwd=desk.path, stdout=subprocess.PIPE, check=False, timeout=PATIENT, pass_fds=[broken])
     os.close(broken)
     assert (done.returncode, done.stdout, sorted(desk.by_line)) == (1, b"", list(range(1, 61)))
     assert all(row["ok"] for number, row in desk.by_line.items() if number % 2 == 0)
@@ -133,8 +134,21 @@ def test_a_call_without_a_standard_output(desk: Desk, options: list[str], name: 
     """Where the shell closed stdout, the call is made, its exit code says how it ended, and nothing is printed."""
     command = [sys.executable, "-m", "toolcall_pipeline", "call", f"{desk.module}:tools", name, "--no-trace", *options]
     shell = ["bash", "-c", f"exec {shlex.join(command)} >&-"]
-    done = subprocess.run(shell, cwd=desk.path, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    done = subprocess.run(shell, cwd=desk.path, stderr=subprocess.PIPE, text=True, check=False, timeout=PATIENT)
     assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["call {}:tools greet", "call {}:tools greet --json", "tools {}:tools", "tools {}:tools --json", "lint {}:tools"],
+)
+def test_a_standard_output_that_is_full(desk: Desk, command: str) -> None:
+    """A command whose output cannot be written ends with exit code 2 and one line that says why."""
+    line = f"{shlex.quote(sys.executable)} -m toolcall_pipeline {command.format(desk.module)} >/dev/full"
+    done = subprocess.run(["bash", "-c", line], cwd=desk.path, stderr=subprocess.PIPE, check=False, timeout=60)
+    last = done.stderr.decode().splitlines()[-1]
+    assert (done.returncode, last) == (2, "toolcall: standard output cannot be written: No space left on device")
+    assert b"Traceback" not in done.stderr
 
 
 def test_a_dash_is_standard_output(desk: Desk) -> None:
@@ -143,7 +157,7 @@ def test_a_dash_is_standard_output(desk: Desk) -> None:
         file.write("\n@tools.tool\ndef shouts() -> None:\n    import os\n    os.system('echo NOISE')\n")
     desk.put({"name": "prints"}, {"name": "shouts"}, {"name": "greet"})
     command = [sys.executable, "-m", "toolcall_pipeline", "run", f"{desk.module}:tools", str(desk.calls), "-o", "-"]
-    done = subprocess.run(command, cwd=desk.path, capture_output=True, check=True, timeout=60)
+    done = subprocess.run(command, cwd=desk.path, capture_output=True, check=True, timeout=PATIENT)
     assert {1, 2, 3} == {json.loads(line)["line"] for line in done.stdout.splitlines()}
     assert done.stderr.count(b"NOISE") == 2
     assert b"3 results in standard output" in done.stderr
@@ -159,7 +173,7 @@ def test_results_are_appended_to_what_stdout_is(desk: Desk) -> None:
         [sys.executable, "-m", "toolcall_pipeline", "run", f"{desk.module}:tools", str(desk.calls), "-o", "-"]
     )
     shell = ["bash", "-c", f"{command} >> {desk.results}"]
-    subprocess.run(shell, cwd=desk.path, capture_output=True, check=True, timeout=60)
+    subprocess.run(shell, cwd=desk.path, capture_output=True, check=True, timeout=PATIENT)
     assert len(desk.rows) == 2
 
 
@@ -176,5 +190,5 @@ def test_a_dash_that_leads_nowhere(desk: Desk, options: list[str], redirection: 
     desk.put({"name": "greet"})
     run = ["run", f"{desk.module}:tools", str(desk.calls), "-o", "-", *options]
     shell = ["bash", "-c", f"{shlex.join([sys.executable, '-m', 'toolcall_pipeline', *run])} {redirection}"]
-    done = subprocess.run(shell, cwd=desk.path, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(shell, cwd=desk.path, capture_output=True, check=False, timeout=PATIENT)
     assert (done.returncode, message in done.stderr.decode()) == (2, True)

@@ -34,6 +34,7 @@ from toolcall_pipeline import (
 from toolcall_pipeline.middlewares import Retry, Timeout, standard
 from toolcall_pipeline.middlewares.concurrency import Concurrency
 from toolcall_pipeline.stage_state.concurrency_units import HOLDER
+from toolcall_pipeline.stage_state.loop_state import drop_loop_state, get_loop_state
 from toolcall_pipeline.testing import FakeClock, script
 
 LEAST = 1e-9  # seconds; over when it is first asked
@@ -42,6 +43,21 @@ BUSY = Failure(Unavailable("probe", "busy"))
 
 def everyone(_: ResolvedCall) -> str:
     return "all"
+
+
+async def test_a_state_of_the_event_loop_is_dropped_once() -> None:
+    """Who drops the state of an owner gets it; the owner's next one is new, and other owners keep theirs."""
+
+    class Owner:
+        pass
+
+    one, two = Owner(), Owner()
+    first, other = (get_loop_state(each, object) for each in (one, two))
+    assert get_loop_state(one, object) is first
+    assert drop_loop_state(one) is first
+    assert drop_loop_state(one) is None
+    assert get_loop_state(one, object) is not first
+    assert get_loop_state(two, object) is other
 
 
 class Crowd:

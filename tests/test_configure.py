@@ -88,6 +88,34 @@ def use(telemetry: Telemetry, **options: Any) -> None:
 SPANS = 7
 
 
+PROJECT = "openinference.project.name"
+
+
+@pytest.mark.parametrize(
+    ("variables", "options", "project"),
+    [
+        ({}, {"service_name": "shop"}, "shop"),
+        ({"OTEL_SERVICE_NAME": "shop"}, {}, "shop"),
+        ({"OTEL_RESOURCE_ATTRIBUTES": "service.name=shop"}, {}, "shop"),
+        ({}, {"resource": {"service.name": "shop"}}, "shop"),
+        ({}, {"service_name": "shop", "resource": {PROJECT: "till"}}, "till"),
+        ({"OTEL_RESOURCE_ATTRIBUTES": f"{PROJECT}=till"}, {"service_name": "shop"}, "till"),
+        ({}, {}, None),
+    ],
+)
+def test_the_project_in_phoenix_is_the_service(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], options: dict[str, Any], project: str | None
+) -> None:
+    """Phoenix reads its own attribute: it holds the name of the service, or the project that is given."""
+    for name in ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with configure(exporters=[InMemorySpanExporter()], globally=False, **options) as telemetry:
+        provider: Any = telemetry.tracer_provider
+        assert provider.resource.attributes.get(PROJECT) == project
+
+
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
 def test_spans_and_metrics_arrive(protocol: Any) -> None:
     """Over either protocol spans and metrics arrive with their resource, and the spans are counted."""

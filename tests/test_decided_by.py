@@ -31,7 +31,7 @@ from toolcall_pipeline import (
     Unavailable,
     approved,
 )
-from toolcall_pipeline.middlewares import LoopGuard, Trace, standard
+from toolcall_pipeline.middlewares import CircuitBreaker, LoopGuard, Quota, RateLimit, Timeout, Trace, standard
 from toolcall_pipeline.telemetry.failures import name_reason
 from toolcall_pipeline.testing import FakeClock
 
@@ -50,7 +50,7 @@ async def office_hours(call: ResolvedCall, call_next: Handler[ResolvedCall]) -> 
     return Failure(Denied("office_hours")) if call.principal == "late" else await call_next(call)
 
 
-def make(**options: Any) -> Pipeline:
+def make(clock: FakeClock | None = None, **options: Any) -> Pipeline:
     tools = ToolRegistry()
 
     @tools.tool(effect="read")
@@ -63,6 +63,8 @@ def make(**options: Any) -> Pipeline:
             raise ValueError("/private")
         if word == "down":
             raise ConnectionError
+        if word == "slow" and clock is not None:
+            await clock.sleep(60)
         return word
 
     @tools.tool(effect="read")
@@ -107,6 +109,39 @@ async def test_who_decided(call: Call, kind: str, stage: str, caplog: pytest.Log
     assert [point.attributes["toolcall.decided_by"] for point in duration.data.data_points] == [stage]
     records = [each for each in caplog.records if each.name == LOGGER]
     assert [getattr(each, "toolcall.decided_by") for each in records] == [stage, stage]
+
+
+OWN_STAGES: list[tuple[Any, list[str]]] = [  # and the words of the calls, of which it refuses the last
+    (Timeout(5), ["slow"]),
+    (RateLimit(1), ["a", "a"]),
+    (Quota(1), ["a", "a"]),
+    (CircuitBreaker(failures=1), ["down", "a"]),
+]
+
+
+@pytest.mark.parametrize(("stage", "words"), OWN_STAGES, ids=[type(each).__name__ for each, _ in OWN_STAGES])
+async def test_a_stage_of_ours_is_named_without_a_record(
+    stage: Any, words: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log names the stage by its error, under the name that it has in the pipeline."""
+    with FakeClock() as clock, caplog.at_level(logging.INFO, LOGGER):
+        pipeline = make(clock).before("retry", stage, name="mine")
+        outcomes = [await pipeline.call("find", {"word": word}) for word in words]
+    assert isinstance(outcomes[-1], Failure)
+    assert getattr(caplog.records[-1], "toolcall.decided_by") == "mine"
+
+
+async def test_the_callers_own_time_limit_is_no_stage(caplog: pytest.LogCaptureFixture) -> None:
+    """Report, span and log name neither a stage nor a reason for a call whose caller gave it no time."""
+    exported = Exported()
+    with caplog.at_level(logging.INFO, LOGGER):
+        report = await make(tracer_provider=exported.provider).report(Call("find", {"word": "a"}, timeout=0.0))
+    assert report.error is not None
+    assert (report.error.kind, report.decided_by, report.reason) == ("timeout", "", "")
+    span = next(each for each in exported.spans if each.name.startswith("execute_tool"))
+    (record,) = [each for each in caplog.records if each.name == LOGGER]
+    for facts in (span.attributes or {}, vars(record)):
+        assert not {"toolcall.decided_by", "toolcall.reason"} & set(facts)
 
 
 def refuse_as(error: ToolError) -> Pipeline:

@@ -8,21 +8,24 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from pathlib import PurePosixPath
+from threading import Event
 from typing import Annotated, Any
 from uuid import UUID
 
 import anyio
+import anyio.to_thread
 import attrs
 import pytest
 
+from support import PATIENT
 from toolcall_pipeline import Call, Failure, Secret, Success, ToolFailed, ToolRegistry
 from toolcall_pipeline.identity import undecided
 from toolcall_pipeline.identity.calls import delivery_of, intent_of, params_digest, written_digest
 from toolcall_pipeline.identity.digests import NotPlainError, canonical
 from toolcall_pipeline.identity.undecided import Lost
-from toolcall_pipeline.ledger import Owner, lives
+from toolcall_pipeline.ledger import Owner, lives, owners
 from toolcall_pipeline.ledger.kept_outcomes import _LONGEST, write_outcome  # pyright: ignore[reportPrivateUsage]
-from toolcall_pipeline.ledger.owners import _find_host, _find_start  # pyright: ignore[reportPrivateUsage]
+from toolcall_pipeline.ledger.owners import _SAFE, _find_host, _find_start  # pyright: ignore[reportPrivateUsage]
 from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.policies import PolicyRule, RuleSet
 from toolcall_pipeline.policies.facts import make_plain_arguments
@@ -185,7 +188,7 @@ async def test_the_lease_of_an_owner(tmp_path: Any) -> None:
         await owner.open()
         may_begin.append(owner.may_begin)
         assert await store.get(f"o/{owner.name}") is not None
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENT):
             while len(ends) < 2:  # noqa: ASYNC110  # another thread does it
                 await anyio.sleep(0.02)
         may_begin.append(owner.may_begin)
@@ -195,7 +198,23 @@ async def test_the_lease_of_an_owner(tmp_path: Any) -> None:
         assert await store.get(f"o/{owner.name}") is None
 
 
-async def test_who_lives() -> None:
+async def test_a_lease_outlives_a_renewal_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pauses between renewals are so short that two of them fit into the time for which a body may begin."""
+    pauses = list[float]()
+
+    class Ending(Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout or 0.0)
+            return len(pauses) > 2 or super().wait(0)
+
+    monkeypatch.setattr(owners, "Event", Ending)
+    owner: Any = Owner(Memory(), 30.0, _nothing)
+    await anyio.to_thread.run_sync(owner._keep)
+    assert len(pauses) == 3
+    assert 0 < 2 * max(pauses) < 30.0 * _SAFE
+
+
+async def test_who_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of this process by its list of what runs, another of this host by its start, others by their lease."""
     owner, store = Owner(Memory(), 1.0, _nothing), Memory()
     owner.running.add("mine")
@@ -205,9 +224,16 @@ async def test_who_lives() -> None:
     assert await lives(store, f"x|{pid}|{_find_start(pid)}|{host}", "d") is bool(host and _find_start(pid))
     assert not await lives(store, f"x|{pid}|1|{host}x", "d")  # another host, without a lease
     if host:
+        with monkeypatch.context() as patch:
+            patch.setattr(owners, "_find_start", _one_tick)  # this process and the other one began at once
+            assert await lives(store, f"x|{pid}|7|{host}", "d")
         assert not await lives(store, f"x|{pid}|1|{host}", "d")  # its pid is used again
         assert not await lives(store, f"x|{os.getpid()}|1|{host}", "d")
     await owner.close()
+
+
+def _one_tick(_: int) -> int:
+    return 7
 
 
 async def _nothing() -> None: ...

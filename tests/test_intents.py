@@ -13,6 +13,7 @@ import anyio.to_thread
 import pytest
 from pydantic import BaseModel
 
+from support import PATIENT
 from toolcall_pipeline import (
     Call,
     Failure,
@@ -410,7 +411,7 @@ async def test_a_twin_waits_in_another_thread() -> None:
     def send(n: int) -> int:
         begun.append(n)
         first_began.set()
-        assert go.wait(60)
+        assert go.wait(PATIENT)
         return len(begun)
 
     pipeline = standard(tools)
@@ -440,7 +441,7 @@ def waiting_for(pipeline: Pipeline) -> list[Any]:
 
 async def wait_for(is_so: Callable[[], bool]) -> None:
     """Wait until something is so, in another thread."""
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENT):
         while not is_so():  # noqa: ASYNC110  # a thread has no event for it
             await anyio.sleep(0.001)
 

@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 import attrs
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from toolcall_pipeline import (
     Call,
@@ -41,6 +41,11 @@ from toolcall_pipeline.testing import FakeClock
 class Paid(BaseModel):
     amount: int
     to: tuple[str, ...] = ()
+
+
+class Sealed(BaseModel):
+    amount: int
+    code: str = Field(default="", exclude=True)
 
 
 class Moved(Exception):
@@ -274,6 +279,18 @@ async def test_a_person_decides(*, landed: bool) -> None:
         assert await shop.ask("charge", "b") == {"n": 2 if landed else 3}
 
 
+async def test_a_program_without_a_pipeline_decides() -> None:
+    """A ledger that is opened by itself lists and decides what a pipeline over the same store left undecided."""
+    shop = Shop()
+    shop.answer = ConnectionError()
+    async with shop.pipeline:
+        await shop.ask("charge", "a")
+    async with Ledger(shop.store) as ledger:
+        (lost,) = await ledger.undecided()
+        assert await ledger.resolve(lost.id, landed=True)
+        assert await ledger.undecided() == []
+
+
 async def test_typed_results_come_back_typed() -> None:
     """A value of the annotated class is kept as JSON and read as that class; one without an annotation as its text."""
     shop = Shop()
@@ -283,6 +300,47 @@ async def test_typed_results_come_back_typed() -> None:
         shop.answer = Paid(amount=1)
         await shop.ask("charge", "b")
         assert "amount" in await shop.ask("charge", "b")
+
+
+@pytest.mark.parametrize(("code", "form"), [("", "j"), ("1234", "t")])
+async def test_a_typed_result_that_its_json_does_not_give_back_is_kept_as_text(code: str, form: str) -> None:
+    """A later answer is equal to the first one, or it is the text of the first one: no value comes back changed."""
+    shop = Shop()
+
+    @shop.tools.tool
+    async def seal() -> Sealed:
+        return Sealed(amount=1, code=code)
+
+    call, result = ValidCall("seal", tool=shop.tools.tools["seal"], params={}), Success(Sealed(amount=1, code=code))
+    kept = write_outcome(result, call)
+    assert list(kept) == [form]
+    assert (read_outcome(kept, call.tool) == result) is (form == "j")
+
+
+async def test_a_record_says_how_often_its_call_began() -> None:
+    """A keyed delivery that was lost begins again under its record; an answer that is replayed begins nothing."""
+    shop = Shop()
+    shop.answer = ConnectionError()
+    seen, id_ = list[int](), ""
+    async with shop.pipeline:
+        for is_back in (False, False, True, True):
+            shop.answer = None if is_back else shop.answer
+            await shop.ask("pay", "a")
+            id_ = next((each.id for each in await shop.ledger.undecided()), id_)
+            seen.append((await shop.ledger.show(id_))["runs"])
+    assert seen == [1, 2, 3, 3]
+
+
+@pytest.mark.parametrize(("by", "kept"), [({}, ""), ({"by": "Ann"}, "Ann")])
+async def test_a_record_says_who_decided(by: dict[str, str], kept: str) -> None:
+    """The name that was given, or none."""
+    shop = Shop()
+    shop.answer = ConnectionError()
+    async with shop.pipeline:
+        await shop.ask("charge", "a")
+        (lost,) = await shop.ledger.undecided()
+        assert await shop.ledger.resolve(lost.id, landed=True, **by)
+        assert (await shop.ledger.show(lost.id))["by"] == kept
 
 
 async def test_errors_have_a_form_of_their_own() -> None:
@@ -583,6 +641,33 @@ async def test_an_owner_that_died_is_seen_at_once() -> None:
     assert not await lives(store, elsewhere, "d")
     await store.write(Change(f"o/{elsewhere}", b""))
     assert await lives(store, elsewhere, "d")
+
+
+async def test_a_keyed_call_whose_owner_died_lends_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An equal call runs with the key of the one that died, and its success decides both."""
+    store = Memory()
+    first, later = Shop(store), Shop(store)
+
+    class Hangs:
+        placement = Placement(announces_body=True)
+
+        async def __call__(self, call: ValidCall, call_next: Any) -> Any:
+            await anyio.sleep_forever()
+
+    first.pipeline = first.pipeline.after("ledger", Hangs())
+    async with first.pipeline, later.pipeline, anyio.create_task_group() as tasks:
+        tasks.start_soon(first.ask, "pay", "a")
+        await anyio.wait_all_tasks_blocked()
+        monkeypatch.setattr("toolcall_pipeline.middlewares.ledger.lives", _is_dead)
+        (died,) = await later.ledger.undecided()
+        assert await later.ask("pay", "b") == {"n": 1}
+        assert later.keys == [died.key]
+        assert await later.ledger.undecided() == []
+        tasks.cancel_scope.cancel()
+
+
+async def _is_dead(*_: object) -> bool:
+    return False
 
 
 async def test_one_id_in_one_reply() -> None:

@@ -68,7 +68,7 @@ async def followed(pipeline: Pipeline, call: Call, gate: Gate | None = None) -> 
         if event.name == "tool.progress" and gate is not None:
             gate.open()
 
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENT):
         return await follow(pipeline, call, hear), heard
 
 
@@ -92,7 +92,7 @@ async def test_progress_is_heard_while_the_tool_runs(tool: str, where: str, gate
 async def test_a_sink_hears_all_calls_at_their_time(gate: Gate) -> None:
     """`Events` as a sink of Trace hears a call begin and its progress while the call runs."""
     heard: list[str] = []
-    with Events() as events, anyio.fail_after(60):
+    with Events() as events, anyio.fail_after(PATIENT):
         async with anyio.create_task_group() as group:
             group.start_soon(traced(events).call, "tells", {"gate": gate.path})
             async for event in events:
@@ -203,7 +203,7 @@ async def test_a_loop_goes_on_where_the_last_one_stopped() -> None:
 
 async def test_each_reader_gets_everything() -> None:
     """Several readers, one of them slow, each get all events; one that was cancelled while it waited loses none."""
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENT):
         seen: dict[str, list[str]] = {"quick": [], "slow": [], "cancelled": []}
         began, ended = anyio.Event(), anyio.Event()
         events = Events()
@@ -249,9 +249,9 @@ async def test_calls_of_other_threads_are_heard() -> None:
     reader = threading.Thread(target=lambda: read.extend(event.id for event in in_thread), daemon=True)
     reader.start()
     threading.Thread(target=call, daemon=True).start()
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENT):
         heard = [event async for event in in_loop]
-    reader.join(60)
+    reader.join(PATIENT)
     assert [event.id for event in heard] == read
     assert sum(event.name == "tool.result" for event in heard) == 20
 
@@ -271,7 +271,7 @@ async def test_progress_goes_before_results() -> None:
             await traced(events, tools).call("chatter", id=f"c{n}")
     read = [event async for event in events]
     assert sum(event.name == "tool.result" for event in read) == 2
-    assert events.dropped > 100
+    assert len(read) + events.dropped == 2 * 108
     with Events(max_queue=3) as events:
         for n in range(5):
             await traced(events, tools).call("chatter", id=f"c{n}")
@@ -401,7 +401,7 @@ async def test_a_listener_that_raises(caplog: pytest.LogCaptureFixture) -> None:
 
     assert await follow(standard(TOOLS), Call("add", {"a": 1, "b": 2}), broken) == Success(3)
     assert len(heard) == 1
-    assert "A listener failed" in caplog.text
+    assert "A listener failed" in caplog.messages
 
 
 async def test_a_live_sink_of_ones_own(caplog: pytest.LogCaptureFixture) -> None:
@@ -431,7 +431,7 @@ async def test_a_live_sink_of_ones_own(caplog: pytest.LogCaptureFixture) -> None
     trace = Trace(sinks=[Broken(), Sink()])
     await standard(TOOLS).replace("trace", trace).call("add", {"a": 1, "b": 2}, id="c1")
     assert (heard[0], heard[-2:]) == ("c1", ["Attempt", Success(3)])
-    assert "A listener failed" in caplog.text
+    assert "A listener failed" in caplog.messages
 
 
 async def test_a_cancelled_call_is_heard_to_its_end() -> None:
@@ -465,7 +465,7 @@ async def test_a_flood_of_progress_is_bounded(where: str) -> None:
     """A tool that tells 40,000 steps ends, and its last step is heard, also by a reader that comes afterwards."""
     pipeline = standard(TOOLS, executor=Process(workers=1) if where == "process" else None)
     events = Events(max_queue=50)
-    with anyio.fail_after(60), events:
+    with anyio.fail_after(PATIENT), events:
         report = await pipeline.report(Call("floods", {"steps": 20_000, "message": "é" * 3000}), listener=events)
     assert report.outcome == Success(20_000)
     assert len(report.progress) <= 10_000

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_desk import TOOLS, Desk, ScriptedServer, call, open_desk, result
+from support import PATIENT
 from toolcall_pipeline import timing
 from toolcall_pipeline.policies.relay_policy import RelayPolicy
 
@@ -121,7 +122,7 @@ async def play(steps: list[tuple[str, int]]) -> Crowd:
         for step, turns in steps:
             crowd.do(step)
             await take_turns(turns)
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENT):
             while not crowd.is_done():  # of what goes through pipes
                 await anyio.lowlevel.checkpoint()
         await take_turns(50)  # for an answer too many

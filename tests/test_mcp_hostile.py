@@ -449,7 +449,7 @@ async def test_a_client_that_is_gone_ends_a_relay_that_cannot_pass_its_message_o
         monkeypatch.setattr(server, "send", take_nothing)
         desk.send(PING)
         desk.hang_up()
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENT):
             await desk.ended.wait()
         assert server.closed
 
@@ -512,7 +512,7 @@ async def test_a_client_that_does_not_read_stops_the_server(monkeypatch: pytest.
 
         async with anyio.create_task_group() as group:
             group.start_soon(anyio.to_thread.run_sync, say_all)
-            with anyio.fail_after(10):
+            with anyio.fail_after(PATIENT):
                 await full.wait()
             assert len(said) < 10
             assert set(range(20)) == {(await desk.receive())["id"] for _ in range(20)}

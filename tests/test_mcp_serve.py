@@ -497,7 +497,7 @@ async def test_progress_comes_while_the_tool_runs() -> None:
     @tools.tool(context=True)
     async def work(context: ToolContext) -> str:
         context.progress(1)
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENT):
             await heard.wait()
         return "done"
 

@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from support import a_tool
+from support import PATIENT, a_tool
 from toolcall_pipeline import ToolRegistry, ToolView, Unavailable
 from toolcall_pipeline.mcp.served_tools import ServedTools
 from toolcall_pipeline.mcp.serving import ListAudience
@@ -88,7 +88,7 @@ async def test_many_changes_at_once_are_one() -> None:
         thread = Thread(target=change, daemon=True)
         thread.start()
         thread.join()
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENT):
             while not desk.client.told:  # another thread has said so
                 await anyio.lowlevel.checkpoint()
         await anyio.wait_all_tasks_blocked()

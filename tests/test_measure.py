@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import AsyncMock
 from xml.etree import ElementTree as ET
 
 import anyio
@@ -26,6 +27,7 @@ from toolcall_pipeline.testing.overhead import (
     gate,
 )
 from toolcall_pipeline.testing.overhead.ablation import Allocations
+from toolcall_pipeline.testing.overhead.measurement import Measurement
 from toolcall_pipeline.testing.overhead.measuring import Backend
 from toolcall_pipeline.testing.overhead.slices import Spent
 
@@ -379,6 +381,28 @@ def test_the_gate_holds_a_stage_to_a_ratio(world: World) -> None:
     assert_overhead(pipeline, ADD, stage="nothing", below=20)
     with pytest.raises(AssertionError, match=r"both_300 costs .* times a middleware that does nothing, in 1 tries"):
         assert_overhead(pipeline, stage="both_300", below=20, tries=1)
+
+
+@pytest.mark.parametrize(("noise", "builds"), [(50, [3, 3]), (2_000, [3, 3, 7, 7])], ids=["clear", "within the noise"])
+def test_the_gate_takes_few_builds_where_they_are_clear(
+    world: World, monkeypatch: pytest.MonkeyPatch, noise: float, builds: list[int]
+) -> None:
+    """The stage and the unit are built three times, and seven times only where the noise could change the answer."""
+    taken: list[int] = []
+
+    async def measure_stage(self: Measurement, name: str) -> StageCost:
+        taken.append(self.bench.builds)
+        return StageCost(name, "wrap", Figure(1_000, (0, 0), noise))
+
+    async def measure_no_op(self: Measurement) -> Figure:
+        taken.append(self.bench.builds)
+        return Figure(200, (0, 0), 10)
+
+    monkeypatch.setattr(Measurement, "find_costly", AsyncMock())
+    monkeypatch.setattr(Measurement, "measure_stage", measure_stage)
+    monkeypatch.setattr(Measurement, "measure_no_op", measure_no_op)
+    assert_overhead(standard(world.tools), ADD, stage="retry", below=10)
+    assert taken == builds
 
 
 @pytest.mark.parametrize(("ratios", "passes"), [([9.0], True), ([11.0, 9.0], True), ([11.0, 12.0, 13.0], False)])

@@ -281,7 +281,7 @@ def test_worker_processes_end_with_the_program(tmp_path: Path) -> None:
     """What the loop has to close at its end is closed at exit."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM + "    print(run.call_sync('pid').unwrap())\n")
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=True, timeout=PATIENT)
     with pytest.raises(ProcessLookupError):
         os.kill(int(done.stdout), 0)
 

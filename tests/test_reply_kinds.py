@@ -86,6 +86,22 @@ def test_a_call_knows_its_reply(adapter: Any, reply: Any) -> None:
     assert call.reply == "r"
 
 
+@pytest.mark.parametrize(
+    ("text", "explanation", "refusal"),
+    [
+        ("I cannot.", None, "I cannot."),
+        ("", "Not in this country.", "Not in this country."),
+        ("I cannot.", "Not in this country.", "Not in this country."),
+    ],
+)
+def test_the_words_of_a_refusal_of_anthropic(text: str, explanation: str | None, refusal: str) -> None:
+    """The explanation of the provider, and without one the text of the model."""
+    stop = {} if explanation is None else {"stop_details": {"explanation": explanation}}
+    said = [{"type": "text", "text": text}]
+    found = anthropic.calls({"type": "message", "content": said, "stop_reason": "refusal", **stop})
+    assert (found.refusal, found.text) == (refusal, text)
+
+
 def test_an_item_pickles() -> None:
     """The type of an item is a text, and it keeps the item."""
     item = pickle.loads(pickle.dumps(Unhandled("image", {"a": 1}, waits=False)))

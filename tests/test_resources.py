@@ -13,6 +13,7 @@ import anyio.to_thread
 import pytest
 from returns.result import Success
 
+from support import PATIENT
 from toolcall_pipeline import Call, Crashed, Outcome, SetupError, ToolRegistry, ValidCall
 from toolcall_pipeline.executors import Executor
 from toolcall_pipeline.middlewares import Execute, standard
@@ -389,10 +390,10 @@ def test_pipelines_of_two_threads_share_a_stage() -> None:
         threading.Thread(target=anyio.run, args=(use, mine, other), daemon=True) for mine, other in (ends, ends[::-1])
     ]
     threads[0].start()
-    assert opening.wait(10)
+    assert opening.wait(PATIENT)
     threads[1].start()
     may_open.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENT)
     assert outcomes == [Success("seen")] * 2
     assert not pool.is_open

@@ -180,7 +180,10 @@ def converse(asked: Any, fields: Any) -> Sent:
 
 def local(asked: Any, fields: Any) -> Sent:
     """A reply of Ollama with thoughts."""
-    calls = [{**own, "function": {"name": "f", "arguments": given}} for given, own in asked]
+    calls = [
+        {**own, "function": {"index": place, "name": "f", "arguments": given}}
+        for place, (given, own) in enumerate(asked)
+    ]
     said = {
         **fields,
         "role": "assistant",
@@ -212,6 +215,59 @@ def test_what_came_goes_back(make: Any, adapter: Any, options: Any, asked: Any, 
     assert said == came
     assert reply == before
     assert [call.name for call in calls] == ["f"] * len(asked)
+
+
+def chat_of(asked: Any) -> Any:
+    return {"choices": [{"message": {"role": "assistant", "tool_calls": [asked]}, "finish_reason": "tool_calls"}]}
+
+
+def response_of(asked: Any) -> Any:
+    return {"object": "response", "status": "completed", "output": [asked]}
+
+
+RESPONSES: dict[str, Any] = {"api": "responses"}
+NAMELESS: list[tuple[dict[str, Any], Any, dict[str, Any]]] = [  # options, what makes a reply, and a call in it
+    ({}, chat_of, {"type": "custom", "custom": {"name": "sql", "input": "SELECT 1"}, "x": 1}),
+    (RESPONSES, response_of, {"type": "custom_tool_call", "name": "sql", "input": "SELECT 1", "x": 1}),
+    (RESPONSES, response_of, {"type": "function_call", "name": "f", "arguments": "{}", "x": 1}),
+]
+
+
+@pytest.mark.parametrize(("options", "make", "asked"), NAMELESS, ids=["chat", "custom item", "item"])
+def test_a_call_without_an_id_is_found_by_its_arguments(options: Any, make: Any, asked: Any) -> None:
+    """Its part of the message goes back with all that came in it, and an id."""
+    said, (call,) = openai.send_back(openai.calls(make(asked)), **options)
+    (part,) = said if options else said["tool_calls"]
+    assert call.id
+    assert part == {**asked, "call_id" if options else "id": call.id}
+
+
+def test_what_only_a_client_library_adds_does_not_go_back() -> None:
+    """Fields without a value, a parsed form and the legacy form of a call are not sent; all others are."""
+    asked = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    said = {"role": "assistant", "content": "Hm.", "tool_calls": [asked]}
+    of_library = {"parsed": {"a": 1}, "function_call": {"name": "f", "arguments": "{}"}, "audio": None, "refusal": None}
+    reply = {"choices": [{"message": {**said, "x": 1, **of_library}, "finish_reason": "tool_calls"}]}
+    assert openai.send_back(openai.calls(reply))[0] == {**said, "x": 1}
+
+
+REASONING = {"type": "reasoning", "id": "r", "encrypted_content": "x"}
+HI = {"type": "response.output_text.delta", "delta": "Hi"}
+
+
+@pytest.mark.parametrize(
+    ("events", "items"),
+    [
+        ([HI], [{"role": "assistant", "content": "Hi"}]),
+        ([{"type": "response.output_item.done", "item": REASONING}, HI], [REASONING]),
+    ],
+    ids=["text", "an item"],
+)
+def test_a_response_stream_that_is_cut_goes_back(events: list[Any], items: list[Any]) -> None:
+    """The items that ended go back as they came; if none did, the text that had come goes back."""
+    calls = openai.calls(events)
+    assert calls.text == "Hi"
+    assert openai.send_back(calls, api="responses")[0] == items
 
 
 @pytest.mark.parametrize("make", [chat, blocks], ids=["chat", "anthropic"])

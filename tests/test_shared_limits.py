@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import anyio
 import pytest
 from returns.result import Failure, Success
 
-from limit_cases import CASES, DONE, check_rate, check_units, run
+from limit_cases import CASES, DONE, check_rate, check_units, run, units_of
 from support import PATIENT
 from toolcall_pipeline import SetupError, Stack, ToolRegistry, Unavailable
 from toolcall_pipeline.middlewares import CircuitBreaker, Concurrency, Execute, RateLimit, Resolve, Validate, standard
+from toolcall_pipeline.stage_state import shared_units
+from toolcall_pipeline.stage_state.shared_values import SharedValues
 from toolcall_pipeline.stores import Change, Entry, Memory, SQLite, StoreError
 from toolcall_pipeline.testing import FakeClock, assert_failure, assert_success, check_stage
 
@@ -34,12 +37,18 @@ async def test_limits_share_a_file(tmp_path: Path, case: str) -> None:
 
 
 class Switched(Memory):
-    """A store that can be away, and counts its writes."""
+    """A store that can be away or slow, and counts what it is asked."""
 
     is_away = False
-    writes = 0
+    reads = writes = 0
+    asked: anyio.Event | None = None  # set by the next look, which waits for `answers`
+    answers: anyio.Event
 
     async def get(self, key: str, /) -> Entry | None:
+        self.reads += 1
+        if self.asked is not None:
+            self.asked.set()
+            await self.answers.wait()
         if self.is_away:
             raise StoreError("the store is away")
         return await super().get(key)
@@ -123,6 +132,45 @@ async def test_a_cancelled_leader_hands_the_round_on() -> None:
             await anyio.lowlevel.checkpoint()
             leading.cancel_scope.cancel()
     assert done.count(DONE) >= 5
+
+
+async def test_units_that_reach_a_cancelled_call_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units that were handed to a call while it asked the store are free again when the call is cancelled."""
+    for name in ("_HANDED_ON", "_GIVE_BACK"):
+        monkeypatch.setattr(shared_units, name, PATIENT)
+    store = Switched()
+    units: Any = units_of(Concurrency(1, store=store))
+    holder = await units.acquire("key", 1, None, None)
+
+    async def end() -> None:
+        """The body of the call that has the units."""
+
+    with anyio.fail_after(PATIENT):
+        async with anyio.create_task_group() as waiting:
+            waiting.start_soon(units.acquire, "key", 1, None, None)
+            await anyio.wait_all_tasks_blocked()
+            store.asked, store.answers = anyio.Event(), anyio.Event()
+            await store.asked.wait()
+            await units.hold("key", holder, 1, end)
+            waiting.cancel_scope.cancel()
+            store.answers.set()
+        store.asked = None
+        assert await units.acquire("key", 1, None, 0) is not None
+
+
+async def test_what_was_read_is_known() -> None:
+    """An answer that changes nothing remembers what it read, so the next change needs no look at the store."""
+
+    def decide(value: bytes | None, asked: Sequence[bytes]) -> tuple[bytes | None, float | None, list[bytes | None]]:
+        return asked[-1] or None, 60.0, [value for _ in asked]
+
+    store = Switched()
+    await SharedValues(store, decide).ask("key", b"of another process")
+    values = SharedValues(store, decide)
+    assert await values.ask("key", b"") == b"of another process"
+    already = store.reads
+    assert await values.ask("key", b"new") == b"of another process"
+    assert store.reads == already
 
 
 async def test_a_key_that_differs_between_processes_is_a_mistake_of_set_up() -> None:

@@ -274,7 +274,7 @@ def _count_commits(store: Any, go_on: threading.Event | None = None) -> list[int
     transact = store._transact
 
     def count(db: Any, writes: Any) -> Any:
-        assert go_on is None or go_on.wait(60)
+        assert go_on is None or go_on.wait(PATIENT)
         commits.append(len(writes))
         return transact(db, writes)
 

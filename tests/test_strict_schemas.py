@@ -92,6 +92,7 @@ async def test_null_is_left_out_on_the_way_back() -> None:
         ({"type": "string", "format": "date"}, {"type": "string", "format": "date"}),
         ({"oneOf": [{"type": "integer"}, {"type": "string"}]}, {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
         ({"allOf": [{"type": "integer"}], "description": "n"}, {"type": "integer", "description": "n"}),
+        ({"const": "a", "minLength": 1}, {"const": "a"}),
         ({"$ref": "#/$defs/P", "description": "p"}, {"anyOf": [{"$ref": "#/$defs/P"}], "description": "p"}),
     ],
 )

@@ -324,6 +324,27 @@ async def test_an_attempt_says_what_it_ran(defer: bool) -> None:
     }
 
 
+@pytest.mark.parametrize("defer", [False, True])
+async def test_a_tool_writes_to_the_span_of_its_attempt(defer: bool) -> None:
+    """A name, attributes and events reach the span, also where spans are made later."""
+
+    def look() -> None:
+        span = get_current_span()
+        span.update_name("looked")
+        span.set_attribute("one", 1)
+        span.set_attributes({"two": 2})
+        span.record_exception(ValueError("seen"))
+
+    exported, tools = Exported(), ToolRegistry()
+    tools.tool(effect="read")(look)
+    observer = Trace(tracer_provider=exported.provider, defer=defer)
+    await standard(tools).replace("trace", observer).call("look")
+    observer.flush()
+    (attempt,) = [span for span in exported.spans if span.name == "looked"]
+    assert {"one": 1, "two": 2}.items() <= dict(attempt.attributes or {}).items()
+    assert [event.name for event in attempt.events] == ["exception"]
+
+
 @pytest.mark.parametrize("uses_its_span", [False, True])
 @pytest.mark.parametrize("defer", [False, True])
 async def test_an_attempt_names_the_executor_that_ran_it(defer: bool, uses_its_span: bool) -> None:

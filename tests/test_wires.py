@@ -41,6 +41,16 @@ def test_two_calls_and_a_text(wire: Wire, form: str) -> None:
 
 
 @every_wire
+def test_what_is_not_given_is_not_there(wire: Wire) -> None:
+    """Without options a call has no caller and no conversation, and a call that stands in the text is only text."""
+    for call in wire.adapter.calls(wire.reply(TWO, "")):
+        assert (call.principal, call.deps, call.conversation) == ("", None, "")
+    written = '<tool_call>{"name": "add", "arguments": {}}</tool_call>'
+    assert [call.name for call in wire.adapter.calls(wire.reply([], written), text=True)] == ["add"]
+    assert wire.adapter.calls(wire.reply([], written)) == []
+
+
+@every_wire
 @settings(max_examples=12)
 @given(st.lists(ARGUMENTS, min_size=1, max_size=2))
 def test_a_stream_that_is_cut_makes_no_wrong_call(wire: Wire, asked: list[Json]) -> None:

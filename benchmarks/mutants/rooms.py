@@ -246,7 +246,7 @@ ROOMS = {
     ),
     "approvals": Room(
         ("toolcall_pipeline/approvals/*.py", "toolcall_pipeline/middlewares/approve.py"),
-        ("test_approve.py", "test_cli_approvals.py", "test_policy.py"),
+        ("test_approv*.py", "test_cli_approvals.py", "test_policy.py"),
     ),
 }
 

@@ -8,7 +8,7 @@ from functools import partial
 from math import inf
 from threading import Lock
 from types import TracebackType
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import attrs
 from anyio import CancelScope, current_effective_deadline, current_time
@@ -108,7 +108,7 @@ class OpenResources:
     _stack: AsyncExitStack = attrs.field(init=False, factory=AsyncExitStack)
     _until: float | None = attrs.field(init=False, default=None)  # when they must be closed, once that is cancelled
 
-    async def __aenter__(self) -> Self:
+    async def __aenter__(self) -> None:
         """Raises what one of them raised."""
         try:
             for resource in self.resources:
@@ -116,7 +116,6 @@ class OpenResources:
         except BaseException as exc:
             await self._stack.__aexit__(type(exc), exc, exc.__traceback__)
             raise
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None

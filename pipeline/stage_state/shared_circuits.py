@@ -125,7 +125,7 @@ class SharedCircuits:
         after = attrs.asdict(circuit)
         if after == before:
             return None, 0.0, answers
-        ttl = _AN_HOUR + 2 * self.rules.window + max(0.0, (circuit.open_until or now) - now)
+        ttl = _AN_HOUR + self.rules.window + max(0.0, (circuit.open_until or now) - now)
         return json.dumps(after).encode(), ttl, answers
 
     def _admit(self, circuit: _Circuit, name: str, now: float) -> Admission:

@@ -198,12 +198,16 @@ class Postgres(BatchedStore["Client"]):
             for job, answer in zip(writes, answers, strict=True):
                 row = answer.fetchone()
                 job.answer = job.version if row is not None and row[0] else None
-            self._remove_ended(connection, len(writes))
         except psycopg.Error as exc:
             if connection.broken:
                 raise
             connection.rollback()
             return StoreError(self._explain(exc))
+        try:
+            self._remove_ended(connection, len(writes))
+        except psycopg.Error:  # the writes are made, and another process may remove these keys
+            if connection.broken:
+                raise
         return None
 
     def _remove_ended(self, connection: Client, writes: int) -> None:

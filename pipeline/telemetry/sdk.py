@@ -37,6 +37,7 @@ __all__ = [  # the names that other modules use in signatures; they call the res
 ]
 
 Signal: TypeAlias = Literal["traces", "metrics", "logs"]
+_PROJECT = "openinference.project.name"
 _MAX_TRACES = 1_000  # incomplete traces kept for the console; their top span may never end in this process
 
 
@@ -144,6 +145,12 @@ def make_resource(attributes: Mapping[str, Any]) -> Resource:
     return Resource.create(dict(attributes))
 
 
+def _with_project(resource: Resource) -> Resource:
+    """Phoenix files traces under a project of its own: the name of the service, unless the resource has a project."""
+    name = str(resource.attributes.get("service.name", "unknown_service"))
+    return resource if name.startswith("unknown_service") else Resource({_PROJECT: name}).merge(resource)
+
+
 def make_exporter(signal: Signal, name: str, options: Mapping[str, Any]) -> Any:
     """Return the exporter with that entry point. Raises SetupError if it is not installed."""
     group = f"opentelemetry_{signal}_exporter"  # the group of entry points for exporters
@@ -164,7 +171,7 @@ def make_tracer_provider(
 
     Without a sampler the provider uses ``OTEL_TRACES_SAMPLER``.
     """
-    provider = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
+    provider = TracerProvider(sampler=sampler, resource=_with_project(resource), shutdown_on_exit=False)
     provider.add_span_processor(FlushDeferred())
     counting = [CountingExporter(exporter) for exporter in exporters]
     for exporter in counting:

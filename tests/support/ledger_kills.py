@@ -16,6 +16,7 @@ import attrs
 
 from database_servers import Server
 from shop import list_deliveries
+from support import PATIENT
 
 SUPPORT = Path(__file__).parent
 COUNT = 400  # deliveries
@@ -163,7 +164,7 @@ def race(spec: str, folder: Path, *, workers: int, count: int = 1000) -> None:
             assert process.stdout is not None
             assert process.stdout.readline() == "done\n"
     for process in running:
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENT)
     assert [process.returncode for process in running] == [0] * workers
     effects = Counter(tuple(line.split()[:2]) for line in (folder / "effects").read_text().splitlines())
     answers = [read_answers(folder / f"answers{seed}") for seed in range(workers)]

@@ -159,6 +159,8 @@ async def breaker(store: Store) -> None:
         assert await one(a_call(), while_trying) == failed
         assert await run(two) == Failure(Unavailable("probe", "breaker_open", 20.0))
         clock.advance(20)
+        silent: Outcome = Failure(Unavailable("probe", "paused"))
+        assert await run(one, silent) == silent  # it has tried nothing, so the next call may
         assert await run(two) == DONE
         assert await run(one, failed) == failed
         assert await run(one) == DONE
@@ -180,6 +182,26 @@ async def breaker_ratio(store: Store) -> None:
         assert isinstance(refused, Failure)
 
 
+async def breaker_window(store: Store) -> None:
+    """A call counts for as long as the window, however quiet it is meanwhile."""
+    with FakeClock() as clock:
+        one, two = (
+            CircuitBreaker(
+                failures=None, failure_ratio=1, min_calls=2, window=86400, store=store, share_as=f"w{number}"
+            )
+            for number in range(2)
+        )
+        failed: Outcome = Failure(Transient())
+        for stage in (one, two):
+            assert await run(stage, failed) == failed
+        clock.advance(86399)
+        assert await run(one, failed) == failed
+        assert isinstance(await run(one), Failure)
+        clock.advance(2)
+        assert await run(two, failed) == failed
+        assert await run(two) == DONE
+
+
 _ROUNDS = 3  # on a busy machine one may use less than nine tenths; none may exceed a limit
 
 CASES: dict[str, Callable[[Store], Awaitable[None]]] = {
@@ -193,6 +215,7 @@ CASES: dict[str, Callable[[Store], Awaitable[None]]] = {
         lost_holder,
         breaker,
         breaker_ratio,
+        breaker_window,
     )
 }
 
