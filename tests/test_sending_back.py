@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pytest
 from anthropic.types import MessageParam
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionAssistantMessageParam
 from openai.types.responses import ResponseFunctionToolCallParam
@@ -207,6 +207,7 @@ def local(asked: Any, fields: Any) -> Sent:
     ids=["chat", "responses", "anthropic", "gemini", "bedrock", "ollama"],
 )
 @given(asked=ARGUMENTS, fields=FIELDS)
+@example(asked=[], fields={"x": ""})
 def test_what_came_goes_back(make: Any, adapter: Any, options: Any, asked: Any, fields: Any) -> None:
     """A message whose calls are well formed goes back as it came, with all that stood in it, and is not changed."""
     reply, came = make(asked, fields)

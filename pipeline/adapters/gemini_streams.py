@@ -94,14 +94,15 @@ def _explain(reason: str, why: str, said: str, *, has_candidate: bool) -> ReplyE
 
 
 def _add_part(parts: list[Any], part: Any) -> None:
-    """Add a part; one of plain text, or of plain thoughts, goes on with the last one."""
+    """Add a part; one of plain text, or of plain thoughts, goes on with the last one, and a blank one is left out."""
     last = parts[-1] if parts else None
     given, before = dict_or_empty(part), dict_or_empty(last)
     are_plain = given and before and _PLAIN.issuperset(given) and _PLAIN.issuperset(before)
     if are_plain and given.get("thought") == before.get("thought"):
         parts[-1] = {**before, "text": text_or_empty(before.get("text")) + text_or_empty(given.get("text"))}
         return
-    if not is_dict(part) or any(value is not None and value != "" for value in given.values()):
+    says = any(value is not None and (value != "" or name not in _KNOWN) for name, value in given.items())
+    if says or not is_dict(part):
         parts.append(part)
 
 
