@@ -14,6 +14,7 @@ ANTHROPIC = 128  # characters; https://docs.claude.com/en/docs/agents-and-tools/
 GEMINI = 64  # https://ai.google.dev/gemini-api/docs/function-calling; newer models take more
 BEDROCK = 64  # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolSpecification.html
 LIMITS = (OPENAI, ANTHROPIC)  # a provider with another limit is one more entry here
+_LONGEST = max(LIMITS)
 
 
 _ALLOWED = re.compile(r"[a-zA-Z0-9_-]+")
@@ -78,7 +79,7 @@ class ProviderNames:
 
     def find_own(self, sent: str) -> str | None:
         """Find the own name of the tool that a provider knows as ``sent``; None unless ``sent`` is a changed name."""
-        if len(sent) > max(LIMITS) or not _CHANGED.fullmatch(sent):  # most names: no maps needed
+        if len(sent) > _LONGEST or not _CHANGED.fullmatch(sent):  # most names: no maps needed
             return None
         self._update()
         return self._own.get(sent)
@@ -109,16 +110,19 @@ def _map_names(names: Collection[str], longest: int, taken: Collection[str], own
     return sent
 
 
-def accepts_all(names: object, longest: int) -> bool:
+def accepts_all(longest: int, names: Any, more: Any) -> bool:
     """Whether these are names, and a provider takes each of them as it is.
 
     Args:
-        names: A tuple of names, or anything that an error holds in place of one.
         longest: Characters of a name at the provider.
+        names: A tuple of names, or anything that an error holds in place of one.
+        more: The same.
     """
-    given: Any = names
-    if type(given) is not _TUPLE or not given:
-        return type(given) is _TUPLE
+    if type(names) is not _TUPLE or type(more) is not _TUPLE:
+        return False
+    given = names + more
+    if not given:
+        return True
     try:
         lines = "\n".join(given)
     except TypeError:  # not all of them are text

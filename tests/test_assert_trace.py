@@ -12,7 +12,7 @@ from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 from returns.result import Failure, Success
 
 from error_cases import EACH_KIND
-from support import a_tool
+from support import StageTime, a_tool
 from toolcall_pipeline import (
     Call,
     CallReport,
@@ -37,6 +37,11 @@ from toolcall_pipeline.testing import FakeClock, RecordedSpans, assert_trace, re
 def recorded() -> Iterator[RecordedSpans]:
     with recorded_spans() as recorded:
         yield recorded
+
+
+@pytest.fixture(autouse=True)
+def time(monkeypatch: pytest.MonkeyPatch) -> StageTime:
+    return StageTime(monkeypatch)
 
 
 def traced(recorded: RecordedSpans, *tools: Any, **options: Any) -> Pipeline:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import fake_providers as fake
 from fake_providers import FakeProvider, adders
+from support import StoppedTime
 from toolcall_pipeline import (
     AwaitingApproval,
     Call,
@@ -555,12 +556,13 @@ async def test_through_the_anthropic_client() -> None:
     assert json.loads(json.dumps(server.requests[0]["tool_choice"])) == {"type": "auto"}
 
 
-async def test_the_record_of_a_call_that_was_held_back_has_no_secret() -> None:
+async def test_the_record_of_a_call_that_was_held_back_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that never ran has no report, and its arguments are redacted like those of one that ran."""
-    tools, release = ToolRegistry(), threading.Event()
+    tools, release, stopped = ToolRegistry(), threading.Event(), StoppedTime(monkeypatch)
 
     @tools.tool(effect="mutating", resource="account")
     def pay(amount: int, token: Annotated[str, Secret]) -> int:
+        anyio.from_thread.run_sync(stopped.advance, 60)
         release.wait()
         return amount
 
@@ -569,7 +571,7 @@ async def test_the_record_of_a_call_that_was_held_back_has_no_secret() -> None:
 
     calls = [Call("pay", {"amount": n, "token": "hunter2-hunter2"}) for n in (1, 2)]
     try:
-        turn = await run_turn(ask, calls, standard(tools, timeout=0.5, attempts=1))
+        turn = await run_turn(ask, calls, standard(tools, timeout=60, attempts=1))
     finally:
         release.set()
     assert [each.kind for each in turn.records] == ["outcome_unknown", "not_executed"]

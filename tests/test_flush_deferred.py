@@ -268,7 +268,7 @@ class Hangs(SpanExporter):
     def export(self, spans: Any) -> SpanExportResult:
         if spans[0].name == "resolve":
             self.asked.set()
-            self.answer.wait(5)
+            self.answer.wait(PATIENT)
             self.ended.set()
         return SpanExportResult.SUCCESS
 
@@ -280,7 +280,7 @@ def test_a_flush_does_not_wait_for_an_exporter_that_hangs() -> None:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     observer = call_once(provider)
     try:
-        assert exporter.asked.wait(5)
+        assert exporter.asked.wait(PATIENT)
         call_once(provider)
         assert not provider.force_flush(50)
         assert not exporter.ended.is_set()

@@ -12,7 +12,7 @@ import attrs
 import pytest
 from returns.result import Failure, Success
 
-from support import Exported, a_tool
+from support import Exported, StageTime, a_tool
 from toolcall_pipeline import (
     Call,
     Crashed,
@@ -38,6 +38,11 @@ def flaky() -> Any:
         return "done"
 
     return fail_once
+
+
+@pytest.fixture(autouse=True)
+def time(monkeypatch: pytest.MonkeyPatch) -> StageTime:
+    return StageTime(monkeypatch)
 
 
 def registry(*tools: Any) -> ToolRegistry:

@@ -97,20 +97,25 @@ async def test_the_body_had_not_begun() -> None:
 
 
 class Linger:
-    """Calls on, and does not return."""
+    """Calls on, and does not return until the time is up."""
 
     placement = Placement(announces_body=True)
 
+    def __init__(self, stopped: StoppedTime) -> None:
+        self._stopped = stopped
+
     async def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
         await call_next(call)
-        await anyio.sleep_forever()
+        await self._stopped.hang()
         raise AssertionError
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["value", "failure"])
 @pytest.mark.parametrize("in_thread", [False, True], ids=["loop", "thread"])
 @pytest.mark.parametrize("effect", ["read", "idempotent"])
-async def test_a_body_that_ended_before_the_time_may_have_landed(effect: Any, in_thread: bool, fails: bool) -> None:
+async def test_a_body_that_ended_before_the_time_may_have_landed(
+    monkeypatch: pytest.MonkeyPatch, effect: Any, in_thread: bool, fails: bool
+) -> None:
     """Where a stage inside is cut off after the body ended, the error does not say that nothing happened."""
 
     def work() -> None:
@@ -121,7 +126,7 @@ async def test_a_body_that_ended_before_the_time_may_have_landed(effect: Any, in
         work()
 
     pipeline = standard(registry(work if in_thread else work_in_loop, effect), timeout=SOON, attempts=1)
-    report = await pipeline.after("timeout", Linger()).report(Call("probe"))
+    report = await pipeline.after("timeout", Linger(StoppedTime(monkeypatch))).report(Call("probe"))
     assert report.outcome == Failure(TimedOut(SOON, landed="maybe"))
     assert [each.landed for each in report.attempts] == ["maybe"]
 

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, Samp
 from opentelemetry.trace import NoOpTracer, NoOpTracerProvider
 from returns.result import Failure, Success
 
-from support import Exported, a_tool, tree
+from support import Exported, StageTime, a_tool, tree
 from toolcall_pipeline import (
     Call,
     Denied,
@@ -34,6 +34,11 @@ from toolcall_pipeline.middlewares import Retry, Timeout, Trace, standard
 from toolcall_pipeline.semconv import SUPPRESS
 from toolcall_pipeline.telemetry.queues import flush_queues
 from toolcall_pipeline.testing import FakeClock, script
+
+
+@pytest.fixture(autouse=True)
+def time(monkeypatch: pytest.MonkeyPatch) -> StageTime:
+    return StageTime(monkeypatch)
 
 
 def traced(exported: Exported, *tools: Any, **options: Any) -> Pipeline:
@@ -402,16 +407,16 @@ async def test_a_stage_before_resolve_delays_the_name() -> None:
     assert tree(exported.spans, "gen_ai.tool.name").startswith("execute_tool probe gen_ai.tool.name=probe\n")
 
 
-async def test_the_span_of_a_middleware_is_its_own_time() -> None:
+async def test_the_span_of_a_middleware_is_its_own_time(time: StageTime) -> None:
     """The span of a middleware stands where it spent its time: before it called the next stage, or after that."""
 
     async def queue(call: ResolvedCall, call_next: Handler[ResolvedCall]) -> Outcome:
-        await anyio.sleep(0.005)
+        time.pass_an_hour()
         return await call_next(call)
 
     async def answer_later(call: ResolvedCall, call_next: Handler[ResolvedCall]) -> Outcome:
         outcome = await call_next(call)
-        await anyio.sleep(0.005)
+        time.pass_an_hour()
         return outcome
 
     exported = Exported()

@@ -207,7 +207,7 @@ def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
     error = outcome.failure()
     if isinstance(error, UnknownTool):
         suggestions, available = error.suggestions, error.available
-        if accepts_all(suggestions, longest) and accepts_all(available, longest):  # as with most
+        if accepts_all(longest, suggestions, available):  # as with most
             return outcome
         suggestions, available = _as_sent(suggestions, longest), _as_sent(available, longest)
         return Failure(attrs.evolve(error, suggestions=suggestions, available=available))

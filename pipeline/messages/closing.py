@@ -45,18 +45,14 @@ def close(error: ToolError, verbosity: Verbosity) -> Closing:
         return Closing(_FIX_WITH_FORM.format(form), describes=False) if form else NO_CLOSING
     if not isinstance(error, InvalidParams) or not verbosity.hints or error.details.suggestion:
         return NO_CLOSING
-    missing = frozenset(problem.path for problem in error.problems if problem.rule == "required")
+    missing = frozenset([problem.path for problem in error.problems if problem.rule == "required"])
     if not missing:
         return NO_CLOSING
     kept: dict[Any, Closing] | None = getattr(error.schema, "closings", None)
     if error.schema is None or kept is None:  # not of a tool of this library
         return _close(error, verbosity, missing)
     declared: Mapping[str, Any] = error.schema.get("properties", {})
-    key = (
-        verbosity,
-        missing,
-        tuple(name for name in _read(error.sent if error.read is None else error.read) if name in declared),
-    )
+    key = verbosity, missing, tuple([name for name in _read_sent(error) if name in declared])
     closing = kept.get(key)
     if closing is None:
         closing = _close(error, verbosity, missing)
@@ -86,9 +82,7 @@ def build_form(error: ToolError, verbosity: Verbosity) -> str:
 
 def _write_form(error: InvalidParams, verbosity: Verbosity, *, describes: bool) -> str:
     blamed = tuple(problem.path for problem in error.problems)
-    return _write(
-        error.schema, _read(error.sent if error.read is None else error.read), blamed, verbosity, describes=describes
-    )
+    return _write(error.schema, _read_sent(error), blamed, verbosity, describes=describes)
 
 
 @or_default("")
@@ -123,10 +117,12 @@ def _list_described(schema: Mapping[str, Any] | None) -> frozenset[str]:
     return frozenset() if schema is None else list_described(schema)
 
 
-def _read(sent: object) -> Mapping[str, Any]:
+def _read_sent(error: InvalidParams) -> Mapping[str, Any]:
     """Return the arguments as the model wrote them; an empty mapping if they are not an object, or too long to read."""
+    found: Any = error.sent if error.read is None else error.read
     try:
-        found: object = json.loads(sent) if isinstance(sent, str) and len(sent) <= _MAX_READ else sent
+        if isinstance(found, str) and len(found) <= _MAX_READ:
+            found = json.loads(found)
     except (ValueError, RecursionError):
         return {}
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+    return cast("Mapping[str, Any]", found) if isinstance(found, (dict, Mapping)) else {}

@@ -113,6 +113,8 @@ def _build_text(  # noqa: C901, PLR0912  # by kind
     error: ToolError, verbosity: Verbosity, room: int, closing: Closing
 ) -> str:
     match error:
+        case InvalidParams() if len(error.problems) == 1:  # as with most
+            return describe_problem(error.problems[0], verbosity, closing)
         case InvalidParams():
             shown = error.problems[: verbosity.max_problems]
             missing, others = split_missing(shown)
@@ -218,7 +220,8 @@ def describe_missing(problems: Sequence[Problem], verbosity: Verbosity, closing:
     each = dict.fromkeys(
         (shorten(problem.path), to_one_line(problem.expected, verbosity.max_expected)) for problem in problems
     )
-    names, lines = [name for name, _ in each], list[str]()
+    names = [name for name, _ in each]
+    lines: list[str] = []
     fitting = count_fitting(names, room, 2)
     more = f" and {len(names) - fitting} more" if fitting < len(names) else ""
     if verbosity.hints and not closing.describes:

@@ -35,10 +35,11 @@ def is_json(value: object, arrays: tuple[type, ...] = (list,)) -> bool:
         value: Any value, even one that contains itself.
         arrays: The types that count as an array.
     """
-    level, seen = [value], set[int]()
+    level: list[Any] = [value]
+    seen: set[int] = set()
     while not _SCALARS.issuperset(map(type, level)):  # all values of one level, in a few calls of C
-        below: list[object] = []
-        for part in cast("list[Any]", level):
+        below: list[Any] = []
+        for part in level:
             kind = class_of(part)
             if kind in _SCALARS or id(part) in seen:
                 continue

@@ -11,9 +11,10 @@ import anyio
 
 from toolcall_pipeline.stores import Change, Postgres, Redis, SQLite, Store, StoreError
 
+_PATIENCE = 30.0  # seconds: SQLite gives the lock to whoever asks at the right moment, so one of many may wait long
 MAKE: dict[str, Callable[[str], Store]] = {
-    "sqlite": SQLite,
-    "sqlite-full": lambda path: SQLite(path, survives_power_cut=True),
+    "sqlite": lambda path: SQLite(path, timeout=_PATIENCE),
+    "sqlite-full": lambda path: SQLite(path, survives_power_cut=True, timeout=_PATIENCE),
     "redis": Redis,
     "postgres": Postgres,
 }

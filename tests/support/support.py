@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from time import perf_counter_ns
 from types import TracebackType
 from typing import Any, cast
 
@@ -27,9 +28,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import Tracer
 
 from toolcall_pipeline import Call, Effect, Tool, ValidCall, timing
+from toolcall_pipeline.compose import recorded_chain
 from toolcall_pipeline.telemetry.spans import make_stage_spans
 
 PATIENT = 120  # seconds until a test gives up, on however slow a machine; none that passes waits so long
+_AN_HOUR = 3_600_000_000_000  # ns
 
 
 async def nothing(**_: object) -> str:
@@ -95,6 +98,22 @@ class StoppedTime:
         scope = anyio.CancelScope()
         self._ends.append((self.now + seconds, scope))
         return scope
+
+
+class StageTime:
+    """Stands in for the clock of stages, which a test can move by an hour: no pause of the machine is one's work."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._passed = 0
+        monkeypatch.setattr(recorded_chain, "perf_counter_ns", self)
+        monkeypatch.setattr(recorded_chain, "_LONG_WAIT", _AN_HOUR // 2)
+
+    def __call__(self) -> int:
+        return perf_counter_ns() + self._passed
+
+    def pass_an_hour(self) -> None:
+        """Let an hour pass."""
+        self._passed += _AN_HOUR
 
 
 class Exported:
