@@ -10,12 +10,12 @@ from typing import Any
 import anyio
 import pytest
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
-from returns.result import Failure
+from returns.result import Failure, Success
 
 from support import Exported, a_tool
 from toolcall_pipeline import Call, CallReport, Pipeline, ToolContext, ToolRegistry, Transient
 from toolcall_pipeline.middlewares import Retry, Trace, standard
-from toolcall_pipeline.telemetry import Event, Events, events_of
+from toolcall_pipeline.telemetry import Event, Events, events_of, follow
 from toolcall_pipeline.testing import FakeClock
 
 
@@ -195,6 +195,44 @@ async def test_a_slow_reader_loses_events_and_delays_nobody() -> None:
     with Events(max_queue=2) as events:
         await listened_to(events).call("probe")
         assert events.dropped == 6
+
+
+async def test_a_reader_that_lost_events_counts_them() -> None:
+    """Lost progress is only counted, wherever it was lost; other events have a ``tool.dropped`` in their place."""
+    tools = ToolRegistry()
+
+    @tools.tool(context=True, effect="read")
+    async def chatter(context: ToolContext) -> None:
+        for n in range(50):
+            context.progress(n)
+
+    for size, marks in ((12, 0), (3, 1)):
+        with Events(max_queue=size) as events:
+            pipeline = standard(tools).replace("trace", Trace(sinks=[events]))
+            reader = events.read()
+            await pipeline.call("chatter")
+            read = [await anext(reader)]
+            await pipeline.call("chatter")
+        read += [event async for event in reader]
+        real = [event for event in read if event.name != "tool.dropped"]
+        assert len(real) + reader.dropped == 2 * 58
+        assert len(read) - len(real) >= marks
+        assert read[-1].name == "tool.result"
+
+
+async def test_who_follows_a_call_gets_its_outcome(caplog: pytest.LogCaptureFixture) -> None:
+    """The listener hears the events of the call; if it raises, that is logged, and the call goes on."""
+    tools = ToolRegistry()
+    tools.register(a_tool())
+    heard: list[Event] = []
+
+    def broken(event: Event) -> None:
+        raise RuntimeError(event.name)
+
+    for listener in (heard.append, broken):
+        assert await follow(standard(tools), Call("probe"), listener) == Success("done")
+    assert (heard[0].name, heard[-1].name) == ("tool.call", "tool.result")
+    assert caplog.messages == ["A listener failed"]
 
 
 async def test_the_debug_log_has_the_flow(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 import threading
@@ -17,10 +18,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from returns.result import Success
 
 from support import PATIENT, Exported, StageSpans, a_tool
-from toolcall_pipeline import ToolRegistry
+from toolcall_pipeline import SetupError, ToolRegistry
 from toolcall_pipeline.middlewares import Trace, standard
 from toolcall_pipeline.telemetry import DeferredSpans, FlushDeferred, configure
 from toolcall_pipeline.telemetry.queues import flush_queues
+from toolcall_pipeline.telemetry.sdk import TreePrinter, refuse_second_provider
+from toolcall_pipeline.telemetry.setup import _choose_names  # pyright: ignore[reportPrivateUsage]
 
 
 def call_once(provider: Any) -> Trace:
@@ -211,10 +214,10 @@ def test_an_end_has_a_deadline(in_thread: bool) -> None:
     if in_thread:
         assert inside.wait(PATIENT)
     try:
-        assert not queue.drain(0)
+        queue.drain(0)
         assert queue.dropped == 3
         if in_thread:  # the hook at the exit and that of the provider both drain: the second one waits no more
-            assert not queue.drain(60)
+            queue.drain(60)
             assert queue.dropped == 3
     finally:
         go.set()
@@ -319,3 +322,45 @@ def test_a_flush_of_a_busy_process_ends() -> None:
         assert queue.wait_until_made(5)
     finally:
         stop.set()
+
+
+def test_a_tree_is_written_when_its_top_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each span of a trace is a line on stderr, once the topmost one has ended."""
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(TreePrinter())
+    tracer = provider.get_tracer("test")
+    with tracer.start_as_current_span("top"):
+        with tracer.start_as_current_span("below"):
+            pass
+        assert capsys.readouterr().err == ""
+    lines = capsys.readouterr().err.splitlines()
+    assert [re.sub("[^a-z]+", " ", line).split()[0] for line in lines] == ["top", "below"]
+
+
+@pytest.mark.parametrize(
+    ("given", "variable", "names"),
+    [
+        (None, "", ["tree"]),
+        (None, "otlp, console", ["otlp", "console"]),
+        (None, "otlp,none", []),
+        ("console", "otlp", ["console"]),
+        (" , otlp ,", "", ["otlp"]),
+    ],
+)
+def test_the_exporters_of_a_signal(
+    given: str | None, variable: str, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The option decides, then the variable of the standard, then the default; several are parted by commas."""
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", variable)
+    assert _choose_names("traces", given, "tree") == names
+
+
+def test_a_second_provider_is_refused_with_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the class of the provider that is set, and says what to call instead."""
+    monkeypatch.setattr("toolcall_pipeline.telemetry.sdk.get_tracer_provider", TracerProvider)
+    with pytest.raises(SetupError) as caught:
+        refuse_second_provider(meter=False)
+    assert str(caught.value) == (
+        "a tracer provider is already set (opentelemetry.sdk.trace.TracerProvider), and OpenTelemetry does not let it "
+        "be replaced: Trace() uses it, so leave configure() out, or call configure(globally=False)"
+    )

@@ -30,7 +30,9 @@ from toolcall_pipeline import (
     render,
 )
 from toolcall_pipeline.middlewares import Retry, Trace, standard
+from toolcall_pipeline.semconv import TOOL_NAME
 from toolcall_pipeline.telemetry import SUPPRESS, set_log_level
+from toolcall_pipeline.telemetry.logs import is_first_crash
 
 
 def registry(error: BaseException | None = None, effect: Effect = "read") -> ToolRegistry:
@@ -455,3 +457,18 @@ async def test_a_connection_of_another_thread_gets_a_hint(
     connection.close()
     texts = [caplog.handler.format(each) for each in caplog.records]
     assert [each for each in texts if 'run_in="loop"' in each] == (texts[:1] if hinted else [])
+
+
+def test_the_first_crash_of_a_class_in_a_tool_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record of another class or another tool has a first crash too; one without an exception has none."""
+    monkeypatch.setattr("toolcall_pipeline.telemetry.logs._reported_crashes", set[tuple[str, str]]())
+
+    def is_first(tool: str, crash: Exception | None) -> bool:
+        exc_info = None if crash is None else (type(crash), crash, None)
+        record = logging.LogRecord("toolcall_pipeline", logging.ERROR, "x.py", 1, "a bug", None, exc_info)
+        setattr(record, TOOL_NAME, tool)
+        return is_first_crash(record)
+
+    found = [is_first("a", ValueError()), is_first("a", ValueError()), is_first("a", KeyError())]
+    found += [is_first("b", ValueError()), is_first("b", None)]
+    assert found == [True, False, True, True, False]

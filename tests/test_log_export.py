@@ -18,6 +18,7 @@ from toolcall_pipeline import Call, SetupError, ToolRegistry
 from toolcall_pipeline.middlewares import Trace, standard
 from toolcall_pipeline.semconv import SCHEMA_URL, VERSION
 from toolcall_pipeline.telemetry import Telemetry, configure
+from toolcall_pipeline.telemetry.log_export import _show  # pyright: ignore[reportPrivateUsage]
 
 grpc: Any = import_module("grpc")  # it has no types, here and below
 servicing: Any = import_module("opentelemetry.proto.collector.logs.v1.logs_service_pb2_grpc")
@@ -329,3 +330,15 @@ def test_a_second_logger_provider_is_refused() -> None:
     told, none = run(ANOTHER).stdout.splitlines()
     assert told.startswith("a logger provider is already set (opentelemetry.sdk._logs._internal.LoggerProvider)")
     assert none == "None"
+
+
+@pytest.mark.parametrize("level", [logging.INFO, logging.WARNING, logging.ERROR])
+@pytest.mark.parametrize("has_last_resort", [True, False])
+def test_a_record_without_a_reader_is_shown_as_python_shows_it(
+    level: int, has_last_resort: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the handler of last resort, from its level on; an application may have taken that away."""
+    if not has_last_resort:
+        monkeypatch.setattr(logging, "lastResort", None)
+    _show(logging.LogRecord("toolcall_pipeline", level, "x.py", 1, "a bug", None, None))
+    assert capsys.readouterr().err == ("a bug\n" if has_last_resort and level >= logging.WARNING else "")

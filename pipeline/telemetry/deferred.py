@@ -165,8 +165,8 @@ class DeferredSpans:
         self._drain.clear()
         return self._made >= wanted or self.is_empty
 
-    def drain(self, timeout: float) -> bool:
-        """Make all waiting spans, because the process or a provider ends. Return True if there was time for all.
+    def drain(self, timeout: float) -> None:
+        """Make all waiting spans, because the process or a provider ends.
 
         The thread makes them, since the exporter of a provider may take any time; calls that are left after the timeout
         are dropped. An exporter that blocked one drain does not block the next, so the process waits for it once.
@@ -178,7 +178,7 @@ class DeferredSpans:
         until = monotonic() + timeout
         self.measure()
         if _is_flushing():
-            return False
+            return
         if self._running and self._given_sleep is None:
             self._drained.clear()
             self._drain.set()
@@ -189,7 +189,6 @@ class DeferredSpans:
             self._given_up = self._flushing
             self._queue.clear()
             self._count_dropped(late, f"they were not made within {timeout:.3g} seconds before the end")
-        return not late and not self._given_up
 
     @property
     def is_empty(self) -> bool:

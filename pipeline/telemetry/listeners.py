@@ -105,7 +105,7 @@ class Listeners:
         sinks: Iterable[Sink | LiveSink] = (),
         meter_provider: MeterProvider | None = None,
         *,
-        stage_durations: bool = False,
+        stage_durations: bool,
         deferred: DeferredSpans | None = None,
     ) -> None:
         self._deferred = deferred

@@ -70,18 +70,15 @@ def measure_queues() -> None:
         queue.measure()
 
 
-def drain_queues(timeout: float = DRAIN_SECONDS) -> bool:
+def drain_queues(timeout: float = DRAIN_SECONDS) -> None:
     """Flush every queue before a provider or the process ends. Calls left after the timeout are dropped and counted.
 
     Args:
         timeout: Seconds, for all of them.
-
-    Returns:
-        Whether none was dropped.
     """
     until = monotonic() + timeout
-    late = [queue for queue in _queues.list() if not queue.drain(max(until - monotonic(), 0))]
-    return not late
+    for queue in _queues.list():
+        queue.drain(max(until - monotonic(), 0))
 
 
 def flush_queues_at_exit() -> None:
