@@ -140,7 +140,8 @@ class Approve:
 
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
         """The inside's outcome; or AwaitingApproval, or Denied for a call that was rejected."""
-        reason: Any = self._by_tool.get(id(call.tool))
+        tool = call.tool
+        reason: Any = self._by_tool[tool.effect].get(tool.name)
         if reason is None:
             reason = self._find_reason(call)
         elif not reason and self._needs is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from os import PathLike
 from typing import ClassVar, TypeVar, cast
 
@@ -31,7 +31,7 @@ def _read(rules: str | PathLike[str] | RuleSet) -> RuleSet:
     return read_rules(rules)
 
 
-@attrs.frozen(slots=False)
+@attrs.define(eq=False, slots=False)
 class Policy:
     """A check that asks rules what becomes of a call: of its tool, effect, principal and validated arguments.
 
@@ -52,19 +52,24 @@ class Policy:
         inside_of={"audit": "it writes down which rule decided"},
     )
 
-    rules: RuleSet = attrs.field(converter=_read)
-
-    _find: Callable[[int], Decision | None] = attrs.field(init=False, repr=False, eq=False)
+    rules: RuleSet = attrs.field(converter=_read, on_setattr=attrs.setters.frozen)
+    _decided: Mapping[str, Mapping[str, Decision]] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_find", self.rules.decided.get)
+        self._decided = self.rules.decided
         needs: dict[str, str] = {kind: reason for kind, reason in _NEEDS.items() if kind in self.rules.actions}
         if needs:  # of this object alone: other rules need no other stage
-            object.__setattr__(self, "placement", attrs.evolve(self.placement, needs=needs))
+            vars(self)["placement"] = attrs.evolve(self.placement, needs=needs)
 
     def __call__(self, call: V) -> V | Failure[ToolError]:
         """The same call, or Denied."""
-        decision = self._find(id(call.tool)) or self.rules.decide(call)
+        tool = call.tool
+        if tool.name in self._decided[tool.effect] and call.report is None and call.state is None:
+            return call  # and nobody asks why
+        return self._judge(call)
+
+    def _judge(self, call: V) -> V | Failure[ToolError]:
+        decision = self.rules.decide(call)
         if call.report is not None:
             call.report.note(self, decision.reason)
         if call.state is not None:  # else there is no audit

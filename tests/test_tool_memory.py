@@ -1,22 +1,22 @@
-"""What a stage knows of a tool, and the life of the tool."""
+"""What a stage knows of tools, and tools that are replaced."""
 
 from __future__ import annotations
 
-import copy
 import gc
-import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from weakref import ref
 
 import pytest
+from returns.pipeline import is_successful
 
 from support import a_tool
 from toolcall_pipeline import ToolRegistry
 from toolcall_pipeline.middlewares import Approve, Ledger, standard
 from toolcall_pipeline.policies import PolicyRule, RuleSet
 from toolcall_pipeline.stores import Memory
-from toolcall_pipeline.tools import Tool
+from toolcall_pipeline.tools import Tool, tool_memory
 from toolcall_pipeline.tools.tool_memory import ToolMemory
+from toolcall_pipeline.tools.tool_options import Effect
 
 
 @pytest.fixture(autouse=True)
@@ -27,44 +27,33 @@ def _collect_only_what_is_made_here() -> Iterator[None]:
     gc.unfreeze()
 
 
-def test_a_fact_goes_with_its_tool() -> None:
-    """A memory holds no tool, and forgets a fact before another tool can get the id."""
-    memory, tool = ToolMemory[str](), a_tool()
-    assert memory.remember(tool, "a") == "a"
-    assert memory.remember(tool, "b") == "b"
-    assert list(memory.values()) == ["b"]
-    del tool
-    gc.collect()
-    assert not memory
-    assert not memory._tools  # pyright: ignore[reportPrivateUsage]  # what would fill up
+def test_no_memory_is_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are too many names of one effect, it forgets them, and those of no other effect."""
+    monkeypatch.setattr(tool_memory, "_REMEMBERED", 2)
+    memory = ToolMemory[str]()
+    memory.remember(a_tool("w", "mutating"), "w")
+    for name in "abc":
+        assert memory.remember(a_tool(name), name) == name
+    assert memory["read"] == {"c": "c"}
+    assert memory["mutating"] == {"w": "w"}
 
 
-def test_a_tool_holds_no_memory() -> None:
-    """A memory ends with its pipeline, also where the tool lives on."""
-    memory, tool = ToolMemory[str](), a_tool()
-    memory.remember(tool, "a")
-    alive = ref(memory)
-    del memory
-    gc.collect()
-    assert alive() is None
-    assert tool.name
+READS_PASS: tuple[RuleSet, ...] = (
+    RuleSet((PolicyRule("deny", effect="mutating"),)),
+    RuleSet((PolicyRule("allow", effect="read"),), default="deny"),
+)
+TURNS: tuple[tuple[Effect, bool], ...] = (("read", True), ("mutating", False), ("read", True), ("mutating", False))
 
 
-def _send(memory: ToolMemory[str]) -> ToolMemory[str]:
-    sent: ToolMemory[str] = pickle.loads(pickle.dumps(memory))
-    return sent
-
-
-COPIES: tuple[Callable[[ToolMemory[str]], ToolMemory[str]], ...] = (copy.copy, copy.deepcopy, _send)
-
-
-@pytest.mark.parametrize("copied", COPIES)
-def test_a_copy_is_empty(copied: Callable[[ToolMemory[str]], ToolMemory[str]]) -> None:
-    """An id means another tool, or none, where a copy goes."""
-    memory, tool = ToolMemory[str](), a_tool()
-    memory.remember(tool, "a")
-    assert copied(memory) == {}
-    assert memory == {id(tool): "a"}
+@pytest.mark.parametrize("rules", READS_PASS)
+async def test_a_tool_is_judged_by_its_own_effect(rules: RuleSet) -> None:
+    """A tool that takes the place of another one of its name is judged anew."""
+    registry = ToolRegistry()
+    pipeline = standard(registry, policy=rules)
+    for effect, passes in TURNS:
+        registry.register(a_tool("probe", effect))
+        assert is_successful(await pipeline.call("probe", {})) is passes
+        registry.unregister("probe")
 
 
 RULES = {

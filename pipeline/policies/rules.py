@@ -125,8 +125,8 @@ class RuleSet:
         version: The version of the rules, which stands in every decision. Default "": none.
 
     Attributes:
-        decided: The decisions on all calls of a tool, where neither caller nor arguments change them, by the id of the
-            tool. A stage may look here before it calls `decide`.
+        decided: The decisions on all calls of a tool, where they let it pass and neither caller nor arguments change
+            them: by the effect and the name of the tool. A stage may look here before it calls `decide`.
 
     Raises:
         SetupError: An option has another type or value.
@@ -150,7 +150,8 @@ class RuleSet:
 
     def decide(self, call: ValidCall) -> Decision:
         """The decision on a call."""
-        return self.decided.get(id(call.tool)) or self._decide(call)
+        tool = call.tool
+        return self.decided[tool.effect].get(tool.name) or self._decide(call)
 
     def _decide(self, call: ValidCall) -> Decision:
         tool = call.tool
@@ -160,7 +161,8 @@ class RuleSet:
             rules = self._rules_of(tool)
             if not rules or (not rules[0][1].principal and rules[0][1].arguments is None):
                 decision = self._decide_by(*rules[0]) if rules else self._default_decision()
-                return self.decided.remember(tool, decision)
+                if decision.action != "deny":
+                    return self.decided.remember(tool, decision)
             rules = tuple(each for each in rules if each[1].fits_principal(call.principal))
             if len(self._rules) >= _REMEMBERED:
                 self._rules.clear()

@@ -1,38 +1,29 @@
-"""ToolMemory: what a stage knows of each tool, for as long as the tool lives."""
+"""ToolMemory: what a stage knows of tools by what it judges them by."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
-from weakref import ReferenceType, ref
+from typing import Any, Final, TypeVar, get_args
 
 from .definition import Tool
+from .tool_options import Effect
 
 T = TypeVar("T")
+_REMEMBERED: Final = 16_384  # names of one effect: a server may change its tools without end
 
 
-class ToolMemory(dict[int, T]):
-    """Facts by the ids of tools. A fact goes with its tool, so that a server that changes its tools fills no memory.
+class ToolMemory(dict[str, dict[str, T]]):
+    """Facts that follow from the effect and the name of a tool: ``memory[tool.effect].get(tool.name)``.
 
-    A WeakKeyDictionary does the same, and a look-up in it costs as much as the stages that ask here.
+    It keeps texts and no tools, so that a tool which was replaced can go.
     """
 
     def __init__(self) -> None:
-        super().__init__()
-        self._tools: dict[int, ReferenceType[Tool[..., Any]]] = {}
+        super().__init__({effect: {} for effect in get_args(Effect)})
 
     def remember(self, tool: Tool[..., Any], fact: T) -> T:
-        """Keep a fact of a tool; returns the fact."""
-        key, memory = id(tool), ref(self)  # a tool may outlive the memory, and does not keep it
-
-        def forget(_gone: ReferenceType[Tool[..., Any]]) -> None:
-            """Remove the fact before another tool can get the id."""
-            if (there := memory()) is not None:
-                there.pop(key, None)
-                there._tools.pop(key, None)  # noqa: SLF001  # of this class
-
-        self[key] = fact
-        self._tools[key] = ref(tool, forget)
+        """Keep a fact, in place of all others of the effect if there are too many; returns the fact."""
+        known = self[tool.effect]
+        if len(known) >= _REMEMBERED:
+            known.clear()
+        known[tool.name] = fact
         return fact
-
-    def __reduce__(self) -> tuple[type[ToolMemory[T]], tuple[()]]:
-        return type(self), ()  # an id means nothing in another process
