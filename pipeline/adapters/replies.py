@@ -81,7 +81,7 @@ class Calls(list[Call]):
         message: The model's own message, which ``send_back`` returns. None: ``send_back`` makes one of the calls.
     """
 
-    __slots__ = ("error", "finish_reason", "message", "refusal", "text", "unhandled")
+    __slots__ = ("__weakref__", "error", "finish_reason", "message", "refusal", "text", "unhandled")
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeAlias, cast
 
 from ..errors import SetupError
 from ..report.json_form import Form
-from ..stores.sqlite import change_to_wal
+from ..stores.sqlite import change_to_wal, read_header
 
 _APPLICATION: Final = 0x746F6F6C  # "tool", in the header of the file
 _WAITING: Final = 5.0  # seconds for another process that writes
@@ -36,11 +36,6 @@ _MIGRATIONS: Final = (
     """,
 )
 VERSION: Final = len(_MIGRATIONS)
-# In one statement: between two, another process may make the file.
-_HEADER: Final = (
-    "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
-    "FROM pragma_application_id, pragma_user_version"
-)
 _COLUMNS: Final = ("id", "name", "tool", "principal", "conversation", "at", "outcome", "kind")
 _INSERT: Final = f"INSERT INTO calls ({', '.join(_COLUMNS)}, form) VALUES ({', '.join('?' * 9)})"  # noqa: S608
 _COUNT: Final = (
@@ -238,13 +233,13 @@ def _check(connection: sqlite3.Connection, path: Path) -> int:
     Raises:
         JournalError: It is something else, or of a later version.
     """
-    application, version, tables = connection.execute(_HEADER).fetchone()
+    application, version, tables = read_header(connection)
     if application != _APPLICATION and (tables or application):
         raise JournalError(f"{path}: this is a database of something else, and no journal")
     if version > VERSION:
         known = f"this release reads up to {VERSION}: install a later one"
         raise JournalError(f"{path}: the journal is of the version {version}, and {known}")
-    return int(version)
+    return version
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:

@@ -38,7 +38,7 @@ _PAGE_OF = """
 _HEADER = """
     select application_id, user_version, (select count(*) from sqlite_master)
     from pragma_application_id, pragma_user_version
-"""  # in one statement: between two, another process may make the file
+"""
 _SLICE_END = "select key from entries where key >= ? order by key limit 1 offset ?"
 _SWEEP = "delete from entries where key >= ? and key < ? and until <= ?"
 _HARMLESS = frozenset(  # after these the transaction was rolled back, and the connection is as good as before
@@ -152,7 +152,7 @@ class SQLite(BatchedStore[sqlite3.Connection]):
 
     def _check_schema(self, db: sqlite3.Connection) -> bool:
         """Whether the file is empty. Raises SetupError for one that is not a store of this schema."""
-        application, schema, tables = db.execute(_HEADER).fetchone()
+        application, schema, tables = read_header(db)
         if application == _APPLICATION and schema > _SCHEMA:
             raise SetupError(
                 f"{self._name} has schema {schema}, of a newer toolcall-pipeline; this one knows {_SCHEMA}: "
@@ -241,6 +241,15 @@ def _read_page(db: sqlite3.Connection, job: Page) -> None:
     rows = db.execute(_PAGE_OF, (start, end_of(job.prefix), timing.wall_time(), _PAGE)).fetchall()
     job.found = [(key, Entry(value, version)) for key, value, version in rows]
     job.answer = rows[-1][0] + b"\x00" if len(rows) == _PAGE else None
+
+
+def read_header(db: sqlite3.Connection) -> tuple[int, int, int]:
+    """The application, its schema's version, and the number of tables and indexes; 0, 0 and 0 of an empty file.
+
+    They are read in one statement: between two, another process may make the file.
+    """
+    application, version, tables = db.execute(_HEADER).fetchone()
+    return application, version, tables
 
 
 def change_to_wal(db: sqlite3.Connection, seconds: float) -> None:

@@ -21,7 +21,7 @@ from opentelemetry.trace import INVALID_SPAN, Span, Tracer, TracerProvider, set_
 from .. import semconv
 from ..call import CURRENT_CONVERSATION
 from ..errors import SetupError
-from ..foreign_values import is_interrupt
+from ..foreign_values import FaultBarrier
 from ..options import check_type, refuse
 from ..privacy import get_logger
 from ..report import CANCELLED
@@ -31,7 +31,7 @@ from .spans import INTERNAL, end_span
 
 AGENT = "toolcall.agent"  # the key in the context; the value: the attributes that name agent and conversation
 HOSTED = "toolcall.hosted"  # the key in the context; the value: the span within which a framework counts the call
-_logger = get_logger()
+_STARTS = FaultBarrier(get_logger(), "The span of a turn could not be started", BaseException)
 
 
 def agent(name: str, *, conversation_id: str = "", tracer_provider: TracerProvider | None = None) -> Invocation:
@@ -68,13 +68,9 @@ def agent(name: str, *, conversation_id: str = "", tracer_provider: TracerProvid
 
 def start_turn(tracer: Tracer, name: str, attributes: Mapping[str, str], context: Context) -> Span:
     """Start the span of a turn. If the tracer raises, return a span that records nothing."""
-    try:
+    with _STARTS:
         return tracer.start_span(name, context, INTERNAL, {semconv.OPERATION: semconv.INVOKE_AGENT, **attributes})
-    except BaseException as exc:
-        if is_interrupt(exc):
-            raise
-        _logger.exception("The span of a turn could not be started")
-        return INVALID_SPAN
+    return INVALID_SPAN
 
 
 def label_agent(context: Context | None) -> dict[str, str]:
