@@ -375,3 +375,47 @@ def test_one_long_text_of_a_flat_tool_is_enough(place: int, short: Any) -> None:
         assert (type(verdict) is not Failure) == accepted
         verdict = stage(Call("write_one", {"a": "x" * length}).resolved(write_one))
         assert (type(verdict) is not Failure) == accepted
+
+
+def _fork(inner: dict[str, Any], **own: Any) -> dict[str, Any]:
+    """A union that reads each item of a list twice."""
+    lists: list[dict[str, Any]] = [{"type": "array", "items": inner}, {"type": "array", "items": inner, "minItems": 1}]
+    return {**own, "anyOf": [*lists, {"type": "integer"}]}
+
+
+DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
+REFERENCES: dict[str, dict[str, Any]] = {
+    "pointer": {"properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": _fork({"$ref": "#/$defs/n"})}},
+    "anchor": {"properties": {"a": _fork({"$ref": "#n"}, **{"$anchor": "n"})}},
+    "dynamic": {"properties": {"a": _fork({"$dynamicRef": "#n"}, **{"$dynamicAnchor": "n"})}},
+    "own id": {
+        "$id": "https://x.test/r",
+        "properties": {"a": {"$ref": "https://x.test/r#/$defs/n"}},
+        "$defs": {"n": _fork({"$ref": "r#/$defs/n"})},
+    },
+    "id inside": {"properties": {"a": {"$ref": "urn:n"}}, "$defs": {"n": _fork({"$ref": "urn:n"}, **{"$id": "urn:n"})}},
+    "its root": {"properties": {"a": {"$ref": "urn:n"}}, "$defs": {"n": _fork({"$ref": "#"}, **{"$id": "urn:n"})}},
+    "recursive": {
+        "$schema": DRAFT_2019,
+        "properties": {"a": {"$ref": "urn:n"}},
+        "$defs": {"n": _fork({"$recursiveRef": "#"}, **{"$id": "urn:n", "$recursiveAnchor": True})},
+    },
+    "a name with a slash": {
+        "properties": {"a": {"$ref": "#n"}},
+        "$defs": {"a/b~c": _fork({"$ref": "#n"}, **{"$anchor": "n"})},
+    },
+}
+
+
+@pytest.mark.parametrize("case", REFERENCES)
+def test_however_a_union_refers_to_itself(case: str) -> None:
+    """By a pointer, an anchor or an id: a deep value is refused unread, a flat one runs or is described."""
+    tools = ToolRegistry()
+    tools.register(Tool.from_schema(name="t", parameters={"type": "object", **REFERENCES[case]}, handler=nothing))
+    pipeline = standard(tools)
+    deep: Any = "x"
+    for _ in range(40):
+        deep = [deep]
+    assert isinstance(pipeline.call_sync("t", {"a": deep}).failure(), MalformedCall)
+    assert isinstance(pipeline.call_sync("t", {"a": [["x"]]}).failure(), InvalidParams)
+    pipeline.call_sync("t", {"a": [[1], 2]}).unwrap()

@@ -19,7 +19,7 @@ from ..errors import InvalidParams, MalformedCall, Problem, SetupError
 from ..options import check_count
 from ..privacy import PublicText
 from .problems import ANY_FORM, describe_value
-from .schema import UNIONS, Form, JsonObject, class_of, is_array, is_object, resolve_ref
+from .schema import UNIONS, Form, JsonObject, class_of, is_array, is_object, point_references, resolve_ref
 
 # --- Arguments ---
 MAX_FOUND: Final = 200  # problems of one call that a parser lists and that repairs are tried for
@@ -47,6 +47,8 @@ _NAMES, _ITEMS = "*", "[]"  # in place of a key: any other name, any item
 _MAX_FORMS = 1_000  # schemas that apply to one value at one place
 _MAX_PLACES = 5_000  # of one schema that are examined
 _LEVELS = 64  # of arguments: the default limit on their depth
+_REFERENCE = re.compile(r'"\$(?:ref|dynamicRef|recursiveRef)"')
+_POINTER = re.compile(r'"\$ref": "#(?:/[^"]*)?"')
 _HARMLESS = 256  # times that one value may be read, at any depth
 _MANY = 10**9  # the count stops here
 _SMALL = 100  # readings; with more, problems are not listed: each could appear once for each reading
@@ -369,8 +371,15 @@ def find_growth(schema: Form, *, tagged: bool) -> Growth | None:
     Raises:
         SetupError: More than 1,000 subschemas apply to one place.
     """
-    if _is_small_tree(schema):
+    try:
+        text = json.dumps(schema)
+    except (TypeError, ValueError, RecursionError):
+        text = '"$ref"'
+    references = len(_REFERENCE.findall(text))
+    if not references and text.count("{") <= _HARMLESS:  # each reading of a value needs a subschema of its own
         return None
+    if references > len(_POINTER.findall(text)) or '"$id"' in text:
+        schema = point_references(schema)
     places = _list_places(schema, tagged=tagged)
     times = dict.fromkeys(places, 1)
     for _ in range(_LEVELS):
@@ -381,15 +390,6 @@ def find_growth(schema: Form, *, tagged: bool) -> Growth | None:
         if max(times.values()) > _HARMLESS:
             return Growth(_find_widest(places, items=False), _find_widest(places, items=True))
     return None
-
-
-def _is_small_tree(schema: Form) -> bool:
-    """Whether a value is read a harmless number of times for sure: each reading needs a subschema of its own."""
-    try:
-        text = json.dumps(schema)
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return '"$ref"' not in text and text.count("{") <= _HARMLESS
 
 
 def _find_widest(places: Mapping[int, list[_Child]], *, items: bool) -> int:
