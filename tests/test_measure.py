@@ -27,7 +27,7 @@ from toolcall_pipeline.testing.overhead import (
     gate,
 )
 from toolcall_pipeline.testing.overhead.ablation import Allocations
-from toolcall_pipeline.testing.overhead.measurement import Measurement
+from toolcall_pipeline.testing.overhead.measurement import Measurement, Options
 from toolcall_pipeline.testing.overhead.measuring import Backend
 from toolcall_pipeline.testing.overhead.slices import Spent
 
@@ -236,6 +236,22 @@ def test_the_failures_of_all_kinds_are_told(world: World) -> None:
     assert set(told.failures) >= {"unknown_tool", "malformed_call", "validation", "transient", "timeout", "internal"}
     assert len(told.failures) == 15
     assert sum(world.runs.values()) == 0
+
+
+def test_the_kinds_of_failures_do_not_depend_on_noise(world: World) -> None:
+    """Whichever stages a disturbed core makes look costly, each kind has a figure."""
+    pipeline = standard(world.tools)
+
+    async def run(costly: frozenset[str]) -> set[str]:
+        options = Options(builds=3, seconds=0.1, result=3)
+        async with Measurement.begin(pipeline, [ADD], options) as measurement:
+            measurement.costly = costly
+            return set(await measurement.measure_failures())
+
+    kinds = anyio.run(run, frozenset[str]())
+    for costly in ({"validate"}, {"execute"}, set(pipeline.stages)):
+        assert anyio.run(run, frozenset(costly)) == kinds, costly
+    assert len(kinds) == 15
 
 
 def test_a_pipeline_is_opened_and_closed(world: World) -> None:

@@ -13,6 +13,7 @@ import attrs
 
 from ...call import Call
 from ...compose.pipeline import Pipeline
+from ...report import kind_of
 from ...telemetry.queues import flush_queues
 from ..clocks import no_waiting
 from .ablation import Pair, Samples, count_allocations, leave_out, make_lean, pass_on
@@ -192,21 +193,25 @@ class Measurement:
         return 1e9 / (figure.ns + figure.waited_ns / _IN_FLIGHT)
 
     async def measure_failures(self) -> dict[str, Figure]:
-        """Return the cost of a failing call, by the kind of its error, beside pass-throughs for the costliest stages.
+        """Return the cost of a failing call, by the kind of its error.
 
-        A retry has no wait before it. A kind is left out if no call of the pipeline ends in it, or not each time.
+        Pass-throughs replace the costliest middlewares, for the kinds that end as before without them. A check or the
+        end is never replaced: it makes the failure. A retry has no wait before it. A kind is left out if no call of the
+        pipeline ends in it, or not each time.
         """
         if self.options.run_tools:
             return {}
         found: dict[str, Figure] = {}
         bench = attrs.evolve(self.bench, builds=_FEW, most=_FEW)
-        lean = await make_lean(self.pipeline, self.costly, self.samples, self.bodies)
+        wraps = [each.name for each in self.pipeline.entries if each.role == "wrap" and each.name in self.costly]
+        lean = await make_lean(self.pipeline, wraps, self.samples, self.bodies)
         with no_waiting() as clock:
-            for failing in await find_failing_calls(lean, self.samples.calls[0], self.bodies):
+            for failing in await find_failing_calls(self.pipeline, self.samples.calls[0], self.bodies):
                 self.bodies.reply = failing.reply
+                pipeline = lean if kind_of(await lean(failing.calls[0])) == failing.kind else self.pipeline
                 run = partial(make_batch, turn=cycle(failing.calls), at_once=self.bench.at_once, kind=failing.kind)
                 try:
-                    found[failing.kind] = await bench.difference(partial(_beside_nothing, run, lean))
+                    found[failing.kind] = await bench.difference(partial(_beside_nothing, run, pipeline))
                 except (UnlikeError, BaseExceptionGroup):
                     continue
                 finally:
