@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import re
+from typing import Any
 
 import attrs
 import pytest
@@ -15,6 +16,7 @@ from returns.result import Failure
 from error_cases import ERRORS, SECRET
 from toolcall_pipeline import (
     AwaitingApproval,
+    Call,
     Crashed,
     Denied,
     ExecutionFailed,
@@ -35,6 +37,7 @@ from toolcall_pipeline import (
     UnknownTool,
     render,
 )
+from toolcall_pipeline.adapters import openai
 from toolcall_pipeline.errors import ERROR_TYPES
 from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.privacy import approved
@@ -343,6 +346,24 @@ def test_each_error_has_its_text(error: ToolError, text: str) -> None:
     """The text for each error is fixed to the byte, and `render` takes the error or its failure."""
     assert render(error) == text
     assert render(Failure(error)) == text
+
+
+def test_a_text_that_a_tool_keeps_is_the_text_of_its_error() -> None:
+    """A message about a wrong type says what `render` says of its error, at the first call and at each later one."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    def wait(seconds: int, beats: int = 0) -> int:
+        return seconds + beats
+
+    pipeline = standard(tools)
+    many = [each + 0.5 for each in range(70)]  # more than a tool keeps
+    values: list[Any] = [None, "soon", [], {}, True, *many, None, "soon", many[0], many[-1]]
+    sent: list[dict[str, Any]] = [{"seconds": value} for value in values]
+    for more in ({}, {"beats": "two"}):
+        for arguments in ({**each, **more} for each in sent):
+            outcome = pipeline.call_sync("wait", arguments)
+            assert openai.message(Call("wait", arguments, id="1"), outcome)["content"] == render(outcome)
 
 
 def test_every_kind_has_a_text() -> None:

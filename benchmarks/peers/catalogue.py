@@ -95,10 +95,10 @@ _SPANS = (
 REASONS: Mapping[str, str] = {
     "success": _BARE,
     "unknown_name": "it sends a fixed text; ours looks for near names, and lists the tools that may be called",
-    "bad_parameter": "it sends the text of the validation library, or a fixed one; ours tries to repair the value, and "
-    "says in words what each parameter has to be",
-    "json_text": "it refuses the call, or parses any text before it validates; ours validates first, then looks for "
-    "the one safe way to read it, and validates again",
+    "bad_parameter": "it sends the text of the validation library, or a fixed one, and a server is given arguments "
+    "that are read already; ours reads them, tries to repair the value, and says what each parameter has to be",
+    "json_text": "it refuses the call, or parses any text before it validates, and a server is given arguments that "
+    "are read already; ours reads them, validates, looks for the one safe way to read the text, and validates again",
     "raising_tool": "it sends a fixed text, or lets the exception through; ours finds its kind in the table of "
     "exceptions",
     "503_once": "it makes one attempt; ours makes two",

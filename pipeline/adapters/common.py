@@ -15,7 +15,7 @@ from ..call_state import WIRE
 from ..errors import OutcomeUnknown, SetupError, UnknownTool
 from ..messages import Wording, render
 from ..messages.parts import Part
-from ..messages.rendering import render_data
+from ..messages.rendering import render_data, render_failure
 from ..messages.result_parts import find_parts, read_mcp
 from ..messages.values import NOTHING, SCALARS
 from ..options import check_type
@@ -271,7 +271,9 @@ def to_parts(outcome: Outcome[Any], call: Call | None = None, wording: Wording |
     if call is not None and wording is None:
         wording = call.wording
     if type(outcome) is Failure:
-        return [render(outcome) if wording is None else render(outcome, call=call, wording=wording)]
+        if wording is not None:
+            return [render(outcome, call=call, wording=wording)]
+        return [render_failure(outcome.failure())]
     value: object = cast("Any", outcome).unwrap()
     parts = None if type(value) in SCALARS else find_parts(value, with_bytes=True)
     if parts is None:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..errors import NO_DETAILS, FailureDetails, NeedsSetup, OutcomeUnknown, ToolError
+from ..errors import (
+    NO_DETAILS,
+    FailureDetails,
+    InvalidParams,
+    MalformedCall,
+    NeedsSetup,
+    OutcomeUnknown,
+    ToolError,
+    UnknownTool,
+)
 from .text import as_sentence, format_wait, is_known_time, shorten, to_one_line
 from .values import as_json
 
 _MAX_FACT = 1_000  # characters of one fact
 _MAX_FACTS = 20
+_WITHOUT_MESSAGE = frozenset((InvalidParams, MalformedCall, UnknownTool))
 
 
 def details_of(error: ToolError) -> FailureDetails:
@@ -34,9 +44,9 @@ def wait_of(error: ToolError) -> float | None:
 
 def add_author_words(text: str, error: ToolError) -> str:
     """Add the author's words that the text does not contain yet."""
-    details = details_of(error)
-    if (details is NO_DETAILS or details == NO_DETAILS) and not message_of(error):  # most refusals
+    if type(error) in _WITHOUT_MESSAGE and getattr(error, "details", NO_DETAILS) is NO_DETAILS:  # most refusals
         return text
+    details = details_of(error)
     said = " ".join(text.split())
     for each in (message_of(error), details.suggestion):
         if each and " ".join(each.split()) not in said and not _is_template(each, error):

@@ -9,12 +9,11 @@ import attrs
 from returns.result import Failure, Success
 
 from ..call import Call, Outcome
-from ..errors import OutcomeUnknown, Repair, SetupError, ToolError, UnknownTool
+from ..errors import NO_DETAILS, InvalidParams, OutcomeUnknown, Problem, Repair, SetupError, ToolError, UnknownTool
 from ..privacy import PublicText
 from ..provider_names import OfferedName, make_provider_name
 from .default import default_text
-from .style import NORMAL
-from .text import replace_surrogates, truncate
+from .text import replace_surrogates
 from .values import as_text, elide_middle, write_data
 
 if TYPE_CHECKING:
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     from .wording import Wording
 
 _LIMIT = 100_000  # characters: a longer value would fill the context of many models
-_MAX_ERROR = NORMAL.characters  # longest text of a failure
+_MAX_KEPT = 64  # texts of one tool
+_MAX_KEPT_PATH = 100  # characters
 
 
 def render(
@@ -118,10 +118,34 @@ def _render_error(
     tool: str | None,
 ) -> PublicText:
     if previous is None and templates is None and profile == "default" and verbosity == "normal":
-        return PublicText(replace_surrogates(truncate(default_text(error), _MAX_ERROR)))
+        return PublicText(replace_surrogates(default_text(error)))
     from .assembly import build_text
 
     return build_text(error, profile, previous, verbosity, templates, tool)
+
+
+def render_failure(error: ToolError) -> PublicText:
+    """`render` for the error of a failure, without any options. The text about one wrong type is made once a tool."""
+    try:
+        texts = _find_texts(error)
+        if texts is None:
+            return PublicText(replace_surrogates(default_text(error)))
+        problem = cast("InvalidParams", error).problems[0]
+        text = texts.get(problem)
+        if text is None:
+            text = PublicText(replace_surrogates(default_text(error)))
+            if len(texts) < _MAX_KEPT and len(problem.path) < _MAX_KEPT_PATH:
+                texts[problem] = text
+    except Exception:  # noqa: BLE001  # as in `render`
+        return render(Failure(error))
+    return text
+
+
+def _find_texts(error: ToolError) -> dict[Problem, PublicText] | None:
+    """The texts about wrong types that a tool keeps, if the text about this error follows from its one problem."""
+    if type(error) is not InvalidParams or error.details is not NO_DETAILS or len(error.problems) != 1:
+        return None
+    return getattr(error.schema, "texts", None) if error.problems[0].rule == "type" else None
 
 
 def _render_odd_error(

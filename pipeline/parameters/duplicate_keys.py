@@ -35,7 +35,7 @@ def refuse_twins(text: str, read: object = None) -> MalformedCall | None:
         text: The text.
         read: The object that a parser read from it; one with a name for each colon has none twice. None: not known.
     """
-    if is_object(read) and count_names(text) <= len(read):
+    if is_object(read) and (text.count(":") <= len(read) or count_names(text) <= len(read)):
         return None
     try:
         _DECODER.decode(text)

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from .duplicate_keys import build_object
+from .schema import is_object
 
 # RFC 8259, section 6, with a bounded length; ASCII digits only.
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,40})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
@@ -125,9 +126,10 @@ class Written:
             ValueError: The text is not JSON, has a number that a float would round, or an object with one name twice.
             RecursionError: It is nested too deeply.
         """
-        self.negative_zero = self.negative_zero or _NEGATIVE_ZERO.search(text) is not None
+        if "-0" in text and _NEGATIVE_ZERO.search(text) is not None:
+            self.negative_zero = True
         if strict and _IS_SPELT.search(text) is None:
-            return _decode_integers(text)
+            return _read_integers(text)
         decoder = self._decoders.get(strict)
         if decoder is None:
             decoder = self._decoders[strict] = _make_decoder(self._tokens, strict=strict)
@@ -181,5 +183,16 @@ def refuse_constant(constant: str) -> None:
     raise ValueError(constant)
 
 
-# For text without a fraction or an exponent: there is nothing to note, so that one decoder serves all calls.
+def _read_integers(text: str) -> Any:
+    """Read JSON text without a fraction or an exponent, in which there is nothing to note."""
+    from pydantic_core import from_json  # takes 5 ms to import, and only repairs need it
+
+    try:
+        found: Any = from_json(text, allow_inf_nan=False)
+    except (TypeError, ValueError):  # it reads less than `json` does: no lone surrogate, for one
+        return _decode_integers(text)
+    whole = text.count(":") <= (len(found) if is_object(found) else 0)  # then no object has one name twice
+    return found if whole else _decode_integers(text)
+
+
 _decode_integers: Final = json.JSONDecoder(parse_constant=refuse_constant, object_pairs_hook=build_object).decode

@@ -35,22 +35,23 @@ def is_json(value: object, arrays: tuple[type, ...] = (list,)) -> bool:
         value: Any value, even one that contains itself.
         arrays: The types that count as an array.
     """
-    level: list[Any] = [value]
+    parts: list[Any] = [value]
     seen: set[int] = set()
-    while not _SCALARS.issuperset(map(type, level)):  # all values of one level, in a few calls of C
-        below: list[Any] = []
-        for part in level:
-            kind = class_of(part)
-            if kind in _SCALARS or id(part) in seen:
-                continue
-            seen.add(id(part))
-            if kind is dict and _NAMES.issuperset(map(type, part)):
-                below += part.values()
-            elif kind in arrays:
-                below += part
-            else:
+    for part in parts:  # grows
+        kind = class_of(part)
+        if kind is dict:
+            if not _NAMES.issuperset(map(type, part)):
                 return False
-        level = below
+            inner = part.values()
+        elif kind in arrays:
+            inner = part
+        elif kind in _SCALARS:
+            continue
+        else:
+            return False
+        if not _SCALARS.issuperset(map(type, inner)) and id(part) not in seen:  # most hold nothing but scalars
+            seen.add(id(part))
+            parts += inner
     return True
 
 

@@ -154,6 +154,8 @@ class Limits:
 
     def holds_opened(self, text: str) -> bool:
         """Whether a quick look shows that arguments as text keep the limits, also once the texts in them are opened."""
+        if len(text) <= self._short:
+            return True
         size, depth, keys = self.most
         if "\\u" in text or "\\x" in text:  # a bracket may be written as an escape
             return False

@@ -40,6 +40,7 @@ _TYPES: tuple[tuple[type, str], ...] = (
     (dict, "object"),
     (Mapping, "object"),  # after dict: the check of an abstract class is slow
 )
+_NAMES: Final = {type(None): "null", bool: "boolean", **dict(_TYPES)}  # of most values; bool has no subclasses
 
 
 class ToolSchema(JsonObject):
@@ -47,15 +48,17 @@ class ToolSchema(JsonObject):
 
     Attributes:
         closings: The last lines of texts about missing parameters, see `toolcall_pipeline.messages.closing`.
+        texts: The texts about wrong types, by their problems, see `toolcall_pipeline.messages.rendering`.
         has_odd_names: Whether a provider does not accept the name of a property, see `toolcall_pipeline.adapters`.
             None: that was not asked so far.
     """
 
-    __slots__ = ("closings", "has_odd_names")
+    __slots__ = ("closings", "has_odd_names", "texts")
 
     def __init__(self, schema: Form) -> None:
         super().__init__(schema)
         self.closings: dict[Any, Any] = {}
+        self.texts: dict[Any, str] = {}
         self.has_odd_names: bool | None = None
 
 
@@ -71,10 +74,8 @@ def is_array(value: object) -> TypeIs[list[Any]]:
 
 def json_type(value: object) -> str:
     """Return the JSON Schema type of a value; "" for a value that JSON cannot represent."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
+    if (known := _NAMES.get(class_of(value))) is not None:
+        return known
     for kind, name in _TYPES:
         if isinstance(value, kind):
             return name
