@@ -32,6 +32,11 @@ _LONGER_BY, _TIMES_LONGER = 20, 10  # a test with a mutant may take 20 s, and te
 _MEMORY = 6 << 30  # bytes of address space; a list that a mutant makes grow for ever ends there
 
 
+def has_hypothesis() -> bool:
+    """Whether the properties can run; not so in the environment of a framework."""
+    return find_spec("hypothesis") is not None
+
+
 @attrs.define
 class Timed:
     """The behaviour of a test without mutation."""
@@ -75,7 +80,7 @@ class MutantSession:
 
     def pytest_configure(self) -> None:
         """No shrinking: that a test fails is enough. Nothing is read from earlier runs."""
-        if find_spec("hypothesis") is None:  # in the environment of a framework
+        if not has_hypothesis():
             return
         from hypothesis import HealthCheck, Phase, settings  # pytest rewrites it, and has to be the first to import it
 
