@@ -184,11 +184,17 @@ async def test_a_failure_that_the_model_is_to_fix_runs_again(raised: ToolFailed,
     assert len(till.paid) == ran
 
 
-async def test_a_repeat_of_what_landed_without_an_answer_names_the_tool_to_verify_with() -> None:
+@pytest.mark.parametrize("effect", ["mutating", "keyed"])
+async def test_a_repeat_of_what_landed_without_an_answer_names_the_tool_to_verify_with(effect: Effect) -> None:
     """An effect that happened, but whose answer was lost, is unknown again, and the model can look it up."""
-    till = Till()
+    till, validate = Till(effect), Validate()
     till.answer = Failure(Transient(landed="yes"))
-    turn = await run_turn(Model([Call("pay", {"n": "7"})]), [Call("pay", {"n": 7}), BAD], till.pipeline, attempts=2)
+
+    def own(call: ResolvedCall) -> ValidCall | Failure[Any]:  # so that the guard of the body has to know it
+        return validate(call)
+
+    pipeline = till.pipeline.replace("validate", own)
+    turn = await run_turn(Model([Call("pay", {"n": "7"})]), [Call("pay", {"n": 7}), BAD], pipeline, attempts=2)
     assert len(till.paid) == 1
     assert turn.untold[0].outcome == Failure(OutcomeUnknown(Transient(landed="yes"), "look"))
 
