@@ -348,11 +348,21 @@ async def test_a_client_that_fails_loses_nothing(desk: Desk, reply: Exception) -
     assert (turn.error, turn.outcomes[1], len(turn.untold)) == (reply, Success(1), 2)
 
 
-@pytest.mark.parametrize("reply", [[{"name": "look"}], "look", 5])
-async def test_a_reply_must_be_calls(desk: Desk, reply: Any) -> None:
-    """A reply that is not calls ends the turn like an exception of the client."""
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        ([{"name": "look"}], "a Model returns calls, not dict"),
+        ([Call("look", GOOD), 5, b"", 6], "a Model returns calls, not int, bytes"),
+        ("look", "a Model returns calls, not str"),
+        (5, "'int' object is not iterable"),
+    ],
+    ids=str,
+)
+async def test_a_reply_must_be_calls(desk: Desk, reply: Any, words: str) -> None:
+    """A reply that is not calls ends the turn like an exception of the client, and the error names what it has."""
     turn = await desk.turn(Scripted(reply), Call("look", BAD))
     assert isinstance(turn.error, TypeError)
+    assert str(turn.error) == words
 
 
 async def test_cancellation_passes(desk: Desk) -> None:

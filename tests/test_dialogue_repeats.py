@@ -184,6 +184,21 @@ async def test_a_failure_that_the_model_is_to_fix_runs_again(raised: ToolFailed,
     assert len(till.paid) == ran
 
 
+@pytest.mark.parametrize("effect", ["mutating", "keyed"])
+async def test_a_repeat_of_what_landed_without_an_answer_names_the_tool_to_verify_with(effect: Effect) -> None:
+    """An effect that happened, but whose answer was lost, is unknown again, and the model can look it up."""
+    till, validate = Till(effect), Validate()
+    till.answer = Failure(Transient(landed="yes"))
+
+    def own(call: ResolvedCall) -> ValidCall | Failure[Any]:  # so that the guard of the body has to know it
+        return validate(call)
+
+    pipeline = till.pipeline.replace("validate", own)
+    turn = await run_turn(Model([Call("pay", {"n": "7"})]), [Call("pay", {"n": 7}), BAD], pipeline, attempts=2)
+    assert len(till.paid) == 1
+    assert turn.untold[0].outcome == Failure(OutcomeUnknown(Transient(landed="yes"), "look"))
+
+
 @pytest.mark.parametrize("first", [2, 3])
 async def test_equal_calls_of_one_reply_are_several(first: int) -> None:
     """Equal calls in one reply all run; when they are sent again, none does."""
@@ -364,6 +379,12 @@ def test_which_params_are_the_same(one: object, other: object, *, same: bool) ->
     first, second = (identify(resolved.validated({"p": each})) for each in (one, other))
     assert first.is_same(second) is same
     assert first.is_same(first) is True
+
+
+def test_calls_without_params_are_compared_as_they_are_written() -> None:
+    """The same arguments are the same call, and others are another one; text that is no object shows neither."""
+    first, again, other, odd = (identify(Call("t", each)) for each in ({"n": 1}, '{"n": 1}', {"n": 2}, "{"))
+    assert [first.is_same(each) for each in (again, other, odd)] == [True, False, None]
 
 
 JSON = st.recursive(

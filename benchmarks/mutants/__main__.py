@@ -21,7 +21,7 @@ from benchmarks.mutants.equivalents import EQUIVALENT
 from benchmarks.mutants.operators import Mutant, mutants_of
 from benchmarks.mutants.patching import Living
 from benchmarks.mutants.rooms import ROOMS, WITH_FRAMEWORKS
-from benchmarks.mutants.session import MutantSession, Result
+from benchmarks.mutants.session import MutantSession, Result, has_hypothesis
 
 SCORE = 92  # percent of the mutants that can be noticed
 _NOTICED = {"killed", "timed out"}
@@ -77,9 +77,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lambda line: print(line, file=out, flush=True),
     )
     began = time.monotonic()
-    given = ["-qq", "--capture=sys", "-p", "no:cacheprovider", "--hypothesis-seed=0", f"--rootdir={_ROOT}"]
+    given = ["-qq", "--capture=sys", "-p", "no:cacheprovider", f"--rootdir={_ROOT}"]
+    # Without it this is the environment of a framework, which may warn as it likes.
+    given += ["--hypothesis-seed=0"] if has_hypothesis() else ["-W", "ignore"]
     if not options.long:
-        given += ["-m", "not long", "--examples=10"]
+        given += ["-m", "not long", *["--examples=10"] * has_hypothesis()]
     ended = pytest.main([*given, *sorted({each for names in tests.values() for each in names})], plugins=[session])
     if not session.results:
         print(f"nothing was measured: pytest ended with {ended}")
