@@ -464,7 +464,7 @@ def _read_known(guards: Guards, outcome: Outcome | None) -> Known:
     if type(outcome) is Success:
         return "yes"
     effect = next((guard for guard in reversed(guards.counting) if isinstance(guard, OneEffect)), None)
-    if effect is None or not effect.begun or not effect.undecided:
+    if effect is None or not effect.undecided:
         return "no"
     if outcome is None:
         return "lost"

@@ -624,21 +624,28 @@ async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
     assert found.calls >= 1_000
 
 
+@pytest.mark.parametrize("run_async", [True, False])
 @pytest.mark.parametrize("decision", ["approve", "reject"])
-async def test_a_call_that_waits_interrupts_the_graph(tmp_path: Path, decision: str) -> None:
+async def test_a_call_that_waits_interrupts_the_graph(tmp_path: Path, decision: str, run_async: bool) -> None:
     """The page of LangGraph has the arguments that will run; after a restart its answer decides, and it runs once."""
     bank, saver = Bank(tmp_path), InMemorySaver()  # the saver stands for a database
     config: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
+
+    async def go(agent: Any, given: Any) -> Any:
+        if run_async:
+            return await agent.ainvoke(given, config)
+        return await asyncio.to_thread(agent.invoke, given, config)
+
     async with bank.start() as (registry, pipeline):
         tools = export_tools(registry, pipeline, ask=True)
         agent = create_agent(saying([("pay", {"to": "Bob", "cents": "5"})]), tools, checkpointer=saver)
-        (stopped,) = (await agent.ainvoke(GO, config))["__interrupt__"]
+        (stopped,) = (await go(agent, GO))["__interrupt__"]
         assert (stopped.value["tool"], stopped.value["arguments"]) == ("pay", {"to": "Bob", "cents": 5})
     assert bank.paid == []
     async with bank.start() as (registry, pipeline):
         tools = export_tools(registry, pipeline, ask=True)
         agent = create_agent(saying(), tools, checkpointer=saver)
-        wrong = await agent.ainvoke(Command(resume={"decision": decision, "approval": "another"}), config)
+        wrong = await go(agent, Command(resume={"decision": decision, "approval": "another"}))
         assert "waits for a person" in told(wrong)[-1]  # it is for another call
     assert bank.paid == []
     bank, saver = Bank(tmp_path), InMemorySaver()
@@ -647,7 +654,7 @@ async def test_a_call_that_waits_interrupts_the_graph(tmp_path: Path, decision: 
         async with bank.start() as (registry, pipeline):
             agent = create_agent(model, export_tools(registry, pipeline, ask=True), checkpointer=saver)
             answer: Any = {"decision": decision, "message": "Not now.", "by": "boss"}
-            result = await agent.ainvoke(given or Command(resume=answer), config)
+            result = await go(agent, given or Command(resume=answer))
     assert told(result) == (["paid Eve 7"] if decision == "approve" else ["Error: Not now."])
     assert bank.paid == (["Eve 7"] if decision == "approve" else [])
     assert [each.by for each in await bank.list()] == ["", "boss"]

@@ -13,13 +13,18 @@ import mcp
 import pytest
 from agents import (
     Agent,
+    FunctionSpanData,
     FunctionTool,
+    ModelSettings,
     RunConfig,
     RunContextWrapper,
     Runner,
     RunState,
+    Span,
     ToolGuardrailFunctionOutput,
+    TracingProcessor,
     function_tool,
+    set_trace_processors,
     tool_input_guardrail,
     tool_namespace,
 )
@@ -42,8 +47,9 @@ from host_approvals import Bank
 from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline import SetupError, ToolFailed, ToolRegistry
 from toolcall_pipeline import ToolContext as OurContext
+from toolcall_pipeline.hosts import Host
 from toolcall_pipeline.hosts.openai_agents import export_tools, pipelined, run_config
-from toolcall_pipeline.hosts.openai_names import describe
+from toolcall_pipeline.hosts.openai_names import describe, wrap_model
 from toolcall_pipeline.middlewares import standard
 
 QUIET: Any = {"tracing_disabled": True}
@@ -161,6 +167,63 @@ async def test_a_hand_over_reaches_the_other_agent() -> None:
     _, right, unknown = told(result)
     assert right == "2"
     assert "delete_all" not in unknown.replace("delete_al'", "")
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+async def test_a_model_puts_the_names_of_tools_and_hand_offs_right(by_name: bool) -> None:
+    """It knows what is offered, however the SDK hands that over, in a reply and in the events of one."""
+
+    @function_tool
+    def add(a: int) -> int:
+        return a
+
+    calls = [("functions.add", "{}"), ("Transfer_to_other", "{}"), ("weather", "{}")]
+    given: dict[str, Any] = {
+        "system_instructions": None,
+        "input": "go",
+        "model_settings": ModelSettings(),
+        "tools": [add],
+        "output_schema": None,
+        "handoffs": [Agent(name="other")],
+    }
+    args, options = ((), given) if by_name else (tuple(given.values()), {})
+    model: Any = wrap_model(Saying(calls, calls), Host(canonical_names=True))
+    replies = [(await model.get_response(*args, **options)).output]
+    replies += [event.response.output async for event in model.stream_response(*args, **options)]
+    assert [[item.name for item in each] for each in replies] == [["add", "transfer_to_other", "weather"]] * 2
+
+
+class Spans(TracingProcessor):
+    """Keeps the errors of the spans of functions."""
+
+    def __init__(self) -> None:
+        self.errors: list[Any] = []
+
+    def on_span_end(self, span: Span[Any]) -> None:
+        if isinstance(span.span_data, FunctionSpanData):
+            self.errors.append(span.error)
+
+    def on_trace_start(self, trace: Any) -> None: ...
+    def on_trace_end(self, trace: Any) -> None: ...
+    def on_span_start(self, span: Any) -> None: ...
+    def shutdown(self) -> None: ...
+    def force_flush(self) -> None: ...
+
+
+async def test_the_span_of_a_call_that_failed_says_so() -> None:
+    """As the SDK says it of its own tools, with the kind of the error, and none of a call that succeeded."""
+
+    @function_tool
+    def add(a: int) -> int:
+        return a
+
+    agent = pipelined(Agent(name="a", model=Saying([("add", '{"a": 1}')], [("add", '{"a": "x"}')]), tools=[add]))
+    spans = Spans()
+    set_trace_processors([spans])
+    await Runner.run(agent, "go", run_config=run_config(agent))
+    set_trace_processors([])
+    data = {"tool_name": "add", "error": "validation"}
+    assert spans.errors == [None, {"message": "Error running tool (non-fatal)", "data": data}]
 
 
 async def test_an_agent_as_a_tool() -> None:

@@ -33,7 +33,9 @@ from toolcall_pipeline import (
     builtin,
 )
 from toolcall_pipeline.dialogue import Answered, Hints, run_turn
+from toolcall_pipeline.dialogue.effects import Effects, TurnGuard
 from toolcall_pipeline.dialogue.identity import identify
+from toolcall_pipeline.errors import Landed
 from toolcall_pipeline.middlewares import Resolve, Validate, standard
 
 BAD = Call("look", {"n": "x"}, "open")  # always open, so the model is asked again
@@ -182,6 +184,21 @@ async def test_a_failure_that_the_model_is_to_fix_runs_again(raised: ToolFailed,
     till.answer = raised
     await run_turn(Model([Call("pay", {"n": "7"})]), [Call("pay", {"n": 7})], till.pipeline, attempts=2)
     assert len(till.paid) == ran
+
+
+@pytest.mark.parametrize("effect", ["mutating", "keyed"])
+async def test_a_repeat_of_what_landed_without_an_answer_names_the_tool_to_verify_with(effect: Effect) -> None:
+    """An effect that happened, but whose answer was lost, is unknown again, and the model can look it up."""
+    till, validate = Till(effect), Validate()
+    till.answer = Failure(Transient(landed="yes"))
+
+    def own(call: ResolvedCall) -> ValidCall | Failure[Any]:  # so that the guard of the body has to know it
+        return validate(call)
+
+    pipeline = till.pipeline.replace("validate", own)
+    turn = await run_turn(Model([Call("pay", {"n": "7"})]), [Call("pay", {"n": 7}), BAD], pipeline, attempts=2)
+    assert len(till.paid) == 1
+    assert turn.untold[0].outcome == Failure(OutcomeUnknown(Transient(landed="yes"), "look"))
 
 
 @pytest.mark.parametrize("first", [2, 3])
@@ -364,6 +381,23 @@ def test_which_params_are_the_same(one: object, other: object, *, same: bool) ->
     first, second = (identify(resolved.validated({"p": each})) for each in (one, other))
     assert first.is_same(second) is same
     assert first.is_same(first) is True
+
+
+def test_a_body_says_of_itself_alone_that_it_landed() -> None:
+    """Of two bodies of one call with other params each, the one that began last is the one that has landed."""
+    effects, resolved = Effects(), Call("t").resolved(a_tool("t", "mutating"))
+    guard = TurnGuard(effects, 1)
+    for n, landed in ((1, "no"), (2, "yes")):
+        call = resolved.validated({"n": n})
+        guard.begin(call)
+        guard.learn_landed(call, cast("Landed", landed))
+    assert [each.happened for each in effects.each] == [False, True]
+
+
+def test_calls_without_params_are_compared_as_they_are_written() -> None:
+    """The same arguments are the same call, and others are another one; text that is no object shows neither."""
+    first, again, other, odd = (identify(Call("t", each)) for each in ({"n": 1}, '{"n": 1}', {"n": 2}, "{"))
+    assert [first.is_same(each) for each in (again, other, odd)] == [True, False, None]
 
 
 JSON = st.recursive(

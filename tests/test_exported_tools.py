@@ -81,7 +81,9 @@ async def test_parts_and_the_caller_pass() -> None:
     drawn = await tools["draw"].run(None)
     assert [type(part) for part in drawn.parts] == [str, Image]
     assert [block["type"] for block in drawn.as_mcp()["content"]] == ["text", "image"]
-    assert (await tools["who"].run({}, id="1", principal="ann")).text == "ann 1"
+    for caller, told in (({"id": "1", "principal": "ann"}, "ann 1"), ({}, " ")):
+        for answer in (await tools["who"].run({}, **caller), tools["who"].run_sync({}, **caller)):
+            assert answer.text == told
 
 
 def test_a_tool_is_described_in_the_forms_that_frameworks_take() -> None:

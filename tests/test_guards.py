@@ -16,6 +16,7 @@ from toolcall_pipeline import (
     Effect,
     ExecutionFailed,
     NotExecuted,
+    Outcome,
     OutcomeUnknown,
     TimedOut,
     ToolFailed,
@@ -24,6 +25,7 @@ from toolcall_pipeline import (
     Unavailable,
     UnknownTool,
 )
+from toolcall_pipeline.errors import Landed
 from toolcall_pipeline.guards import (
     Guard,
     Guards,
@@ -33,6 +35,7 @@ from toolcall_pipeline.guards import (
     as_outcome_unknown,
     denies_effect,
     enter,
+    guard_stage,
     landed_of,
     run_inside,
 )
@@ -219,7 +222,7 @@ def test_reads_ask_every_registry() -> None:
     for gates in ([second], [first, second], [second, first]):
         guards = Guards.of_reads(gates)
         assert guards.gate.closed
-        with pytest.raises(NotBegunError, match="the body of the tool must not begin") as refused:
+        with pytest.raises(NotBegunError, match=r"^the body of the tool must not begin$") as refused:
             guards.begin(call)
         assert isinstance(cast("Any", refused.value.outcome).failure(), Unavailable)
 
@@ -340,3 +343,69 @@ async def test_a_stage_that_puts_another_tool_in_place_of_a_read_is_told() -> No
     call = under(Guards.of_reads([]), "mutating")
     outcome: Any = await run_inside(run, call, announces_body=True)
     assert str(outcome.failure().cause) == "probe is a read, and a stage handed on the mutating tool probe"
+
+
+def test_a_body_within_two_ends_is_learned_of_once() -> None:
+    """The inner end says what became of the body; the outer one does not say it again."""
+    heard = Heard()
+    guards = Guards.of(heard)
+    outer, given = enter(under(guards), guards, announces_body=True)
+    inner, body = enter(given, given.guards, announces_body=True)
+    body.guards.begin(body)
+    for entry in (inner, outer):
+        entry.leave(Failure(Transient(landed="no")))
+    assert heard.told == ["begin", "no"]
+
+
+def test_a_guard_knows_that_the_last_body_raised() -> None:
+    """An exception counts unless it says itself whether the effect happened; the next body begins anew."""
+    effects = OneEffect()
+    guards = Guards.of(Heard(), effects)
+    call = under(guards)
+    for exc, raised in ((ValueError(), True), (ToolFailed("it is full", landed=False), False), (OSError(), True)):
+        effects.begin(call)
+        assert not effects.raised
+        guards.learn_raised(exc)
+        assert effects.raised == raised
+
+
+def test_guards_know_whether_the_effect_of_a_call_happened() -> None:
+    """Before a body "no"; while one runs "maybe"; after it as it said. The guard of the call itself says it."""
+    outcomes: list[tuple[Outcome, Landed]] = [
+        (Success(1), "yes"),
+        (Failure(Transient(landed="no")), "no"),
+        (Failure(Transient(landed="maybe")), "maybe"),
+    ]
+    for outcome, landed in outcomes:
+        effects = OneEffect()
+        guards = Guards.of(effects, Heard(), outer=Guards.of(OneEffect()))
+        call = under(guards)
+        told = [guards.landed]
+        guards.begin(call)
+        told.append(guards.landed)
+        guards.conclude(call, outcome)
+        assert [*told, guards.landed] == ["no", "maybe", landed]
+    assert Guards.of(Heard()).landed == "no"
+
+
+@pytest.mark.parametrize(
+    ("landed", "answer"), [("no", Failure(BUSY)), ("maybe", Failure(OutcomeUnknown(Transient(landed="maybe"), "look")))]
+)
+async def test_a_stage_that_calls_on_again_cannot_answer_as_before(landed: Landed, answer: Outcome) -> None:
+    """That nothing ran when it first called on says nothing of the body that began when it called on again."""
+    answers: list[Outcome] = [Failure(BUSY), Failure(Transient(landed=landed))]
+
+    async def inside(call: Call) -> Outcome:
+        outcome = answers.pop(0)
+        if not answers:
+            cast("Guards", call.guards).begin(call)
+            cast("Guards", call.guards).conclude(call, outcome)
+        return outcome
+
+    async def call_twice(call: Call, call_next: Any) -> Outcome:
+        first: Outcome = await call_next(call)
+        await call_next(call)
+        return first
+
+    tool = a_tool("probe", "mutating", verify_with="look")
+    assert await guard_stage(call_twice)(a_call(tool).under(None, Guards.of(OneEffect())), inside) == answer

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import tomllib
 from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import anyio
 import pytest
+from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
-from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+)
 
 from toolcall_pipeline import Call, Failure, Pipeline, SetupError, Success, ToolFailed, ToolRegistry, ValidCall, render
 from toolcall_pipeline.hosts import Host, HostTool
-from toolcall_pipeline.hosts.framework_reading import Accepted, ModelReader
+from toolcall_pipeline.hosts.framework import ObjectIds, requires
+from toolcall_pipeline.hosts.framework_reading import (
+    Accepted,
+    ModelReader,
+    ValidatorReader,
+    checks_names,
+    find_arguments_validator,
+)
+from toolcall_pipeline.hosts.framework_spans import below_openinference
 from toolcall_pipeline.middlewares import Trace, standard
 
 pytestmark = pytest.mark.anyio
@@ -223,6 +243,76 @@ def test_a_missing_framework_says_what_to_install() -> None:
         assert package in extras
 
 
+def test_the_error_of_a_missing_framework() -> None:
+    """It says what to install, and which module was not found."""
+    missing = ModuleNotFoundError("No module named 'fast'", name="fast", path="here")
+    with pytest.raises(ImportError) as raised, requires("fastmcp"):
+        raise missing
+    error = raised.value
+    words = "this module needs fastmcp: pip install 'toolcall-pipeline[fastmcp]' (No module named 'fast')"
+    assert (str(error), error.name, error.path, error.__cause__) == (words, "fast", "here", missing)
+
+
+class Tree(BaseModel):
+    branches: list[Tree] = []
+
+
+def grow(n: int, tree: Tree) -> None:
+    """Takes a model that holds itself, whose schema stands among definitions."""
+
+
+def add(n: int, *, by: int = 1) -> None:
+    """Takes plain values."""
+
+
+def test_a_validator_reads_the_arguments_of_a_function() -> None:
+    """Text is JSON, and none of it is none; an object is converted, but strictly it is not."""
+    cases: list[tuple[Any, Any, Any]] = [
+        (add, '{"n": "1", "by": 2}', ((), {"n": 1, "by": 2})),
+        (add, {"n": "1"}, ((), {"n": 1, "by": 1})),
+        (grow, {"n": 1, "tree": {"branches": [{}]}}, ((), {"n": 1, "tree": Tree(branches=[Tree()])})),
+    ]
+    for function, sent, read in cases:
+        validator = find_arguments_validator(TypeAdapter[Any](function))
+        assert validator is not None
+        assert ValidatorReader(validator)(sent) == read
+        assert checks_names(validator)
+        with pytest.raises(ValidationError):
+            ValidatorReader(validator)("")
+        with pytest.raises(ValidationError, match="valid integer"):
+            ValidatorReader(validator, strict=True)({"n": "1"})
+    assert find_arguments_validator(TypeAdapter[Any](int)) is None
+    assert find_arguments_validator(TypeAdapter[Any](Tree)) is None
+
+
+def test_a_validator_may_read_anything() -> None:
+    """Without a function it gives what it made; no text is an object without fields; the context reaches it."""
+    seen: list[object] = []
+
+    def keep(value: Any, info: ValidationInfo) -> Any:
+        seen.append(info.context)
+        return value
+
+    validator: Any = TypeAdapter[Any](Annotated[dict[str, Any], AfterValidator(keep)]).validator
+    for sent, read in (("", {}), ('{"a": 1}', {"a": 1}), ({"a": 1}, {"a": 1})):
+        assert ValidatorReader(validator, context="it")(sent) == read
+    assert ValidatorReader(validator, context="it", strict=True)({"a": 1}) == {"a": 1}
+    assert seen == ["it"] * 4
+    assert not checks_names(validator)
+
+
+def test_an_object_has_one_text_while_it_lives() -> None:
+    """Another object has another text, one that cannot be followed has none, and nothing is kept of the dead."""
+    ids, one, other = ObjectIds(), Framework(), Framework()
+    first = ids.find(one)
+    assert (ids.find(one), ids.find(5)) == (first, "")
+    assert first != ids.find(other)
+    before = len(vars(ids)["_known"])
+    del one
+    gc.collect()
+    assert len(vars(ids)["_known"]) == before - 1
+
+
 @pytest.mark.parametrize(
     ("option", "told"),
     [
@@ -230,6 +320,7 @@ def test_a_missing_framework_says_what_to_install() -> None:
         ({"effects": {"count": "keyed"}}, "must be one of read, idempotent, mutating, not 'keyed'"),
         ({"passes": [ValueError]}, "`passes` must be a tuple of classes of exceptions"),
         ({"passes": (1,)}, "`passes` must be a tuple of classes of exceptions"),
+        ({"build": "standard"}, "Host: `build` must be a plain function"),
     ],
 )
 def test_a_wrong_option_is_told_when_the_host_is_made(option: Any, told: str) -> None:
@@ -357,3 +448,24 @@ async def test_each_call_is_counted_by_one_span(place: str) -> None:
     if place == "around":
         outermost = next(span for span in exporter.get_finished_spans() if span.parent is None)
         assert outermost.status.status_code is StatusCode.ERROR
+
+
+def test_a_run_that_openinference_traces_is_around_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its span, which is never the current one, is so for the call; a span that is the current one stays it."""
+    tracer = TracerProvider().get_tracer("test")
+    run, ours = tracer.start_span("run"), tracer.start_span("ours")
+    known: list[Any] = [run]
+    for module, found, around, seen in (
+        (None, [run], None, trace.INVALID_SPAN),
+        (SimpleNamespace(get_current_span=lambda: known[0]), [run], None, run),
+        (SimpleNamespace(get_current_span=lambda: known[0]), [run], ours, ours),
+        (SimpleNamespace(get_current_span=lambda: known[0]), [None], None, trace.INVALID_SPAN),
+        (SimpleNamespace(), [run], None, trace.INVALID_SPAN),
+    ):
+        known[:] = found
+        monkeypatch.setitem(sys.modules, "openinference.instrumentation.langchain", module)
+        with nullcontext() if around is None else trace.use_span(around):
+            before = trace.get_current_span()
+            with below_openinference():
+                assert trace.get_current_span() is seen
+            assert trace.get_current_span() is before

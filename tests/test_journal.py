@@ -340,6 +340,18 @@ async def test_a_truncated_file(tmp_path: Path) -> None:
         forms_of(path)
 
 
+def test_a_file_that_is_held_is_not_read_past_its_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that ignored the lock would show the rows of the file without those beside it."""
+    monkeypatch.setattr(journal_database, "_WAITING", 0.01)
+    path = tmp_path / "calls.db"
+    JournalFile.open(path).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as holder:
+        holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+        holder.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(JournalError, match="another process holds the file"):
+            JournalFile.read(path)
+
+
 async def test_a_locked_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """Calls go on, the lock is told, and nothing is lost once it is gone."""
     monkeypatch.setattr(journal_database, "_WAITING", 0.01)

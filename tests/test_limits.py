@@ -16,7 +16,9 @@ from typing_extensions import TypedDict
 from support import a_tool, nothing
 from toolcall_pipeline import Call, InvalidParams, Limits, MalformedCall, SetupError, Tool, ToolRegistry, render, tool
 from toolcall_pipeline.middlewares import Validate, standard
+from toolcall_pipeline.parameters import spelling
 from toolcall_pipeline.parameters.limits import _MOST, Growth, count_problems, measure  # pyright: ignore[reportPrivateUsage]  # what is counted
+from toolcall_pipeline.parameters.schema import find_open
 
 Expr = Union["Add", "Mul", int]
 Tagged = Annotated[Union["Plus", "Times"], Field(discriminator="op")]
@@ -383,6 +385,8 @@ def _fork(inner: dict[str, Any], **own: Any) -> dict[str, Any]:
     return {**own, "anyOf": [*lists, {"type": "integer"}]}
 
 
+INTEGER: dict[str, Any] = {"type": "integer"}
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
 REFERENCES: dict[str, dict[str, Any]] = {
     "pointer": {"properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": _fork({"$ref": "#/$defs/n"})}},
@@ -399,6 +403,59 @@ REFERENCES: dict[str, dict[str, Any]] = {
         "$schema": DRAFT_2019,
         "properties": {"a": {"$ref": "urn:n"}},
         "$defs": {"n": _fork({"$recursiveRef": "#"}, **{"$id": "urn:n", "$recursiveAnchor": True})},
+    },
+    "an id in draft 4": {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "id": "http://x.test/r",
+        "properties": {"a": {"$ref": "n.json"}},
+        "definitions": {"n": _fork({"$ref": "n.json"}, id="n.json")},
+    },
+    "an anchor in draft 7": {
+        "$schema": DRAFT_7,
+        "properties": {"a": {"$ref": "#n"}},
+        "definitions": {"n": _fork({"$ref": "#n"}, **{"$id": "#n"})},
+    },
+    "an id beside a reference in draft 7": {
+        "$schema": DRAFT_7,
+        "$id": "http://x.test/a/r",
+        "properties": {"a": {"$ref": "n.json"}},
+        "definitions": {
+            "n": _fork({"$id": "http://x.test/b/other", "$ref": "n.json"}, **{"$id": "http://x.test/a/n.json"})
+        },
+    },
+    "an id in other letters": {
+        "$id": "HTTP://X.test/r",
+        "properties": {"a": {"$ref": "http://x.test/r#/$defs/n"}},
+        "$defs": {"n": _fork({"$ref": "http://x.test/r#/$defs/n"})},
+    },
+    "the address of a schema without an id": {
+        "properties": {"a": {"$ref": "json-schema:///#/$defs/n"}},
+        "$defs": {"n": _fork({"$ref": "json-schema:///#/$defs/n"})},
+    },
+    "a reference beside it": {
+        "properties": {"a": {"$ref": "#/$defs/n"}},
+        "$defs": {"any": {"description": "any"}, "n": _fork({"$ref": "#/$defs/n"}, **{"$ref": "#/$defs/any"})},
+    },
+    "many references in a row": {
+        "properties": {"a": {"$ref": "#/$defs/r0"}},
+        "$defs": {
+            **{f"r{i}": {"$ref": f"#/$defs/r{i + 1}"} for i in range(30)},
+            "r30": _fork({"$ref": "#/$defs/r0"}),
+        },
+    },
+    "items as a list": {
+        "$schema": DRAFT_7,
+        "properties": {"a": {"$ref": "#/definitions/n"}},
+        "definitions": {
+            "n": {"anyOf": [*({"items": [{"$ref": "#/definitions/n"}], "type": "array"} for _ in "ab"), INTEGER]}
+        },
+    },
+    "behind many other places": {
+        "properties": {
+            "a": {"$ref": "#/$defs/n"},
+            **{f"p{i}": {"type": "object", "properties": {"q": {"type": "string"}}} for i in range(5_001)},
+        },
+        "$defs": {"n": _fork({"$ref": "#/$defs/n"})},
     },
     "a name with a slash": {
         "properties": {"a": {"$ref": "#n"}},
@@ -419,3 +476,97 @@ def test_however_a_union_refers_to_itself(case: str) -> None:
     assert isinstance(pipeline.call_sync("t", {"a": deep}).failure(), MalformedCall)
     assert isinstance(pipeline.call_sync("t", {"a": [["x"]]}).failure(), InvalidParams)
     pipeline.call_sync("t", {"a": [[1], 2]}).unwrap()
+
+
+def test_a_union_is_found_beside_another_type_and_behind_a_dependency() -> None:
+    """A validator reads what stands inside of a value even where its type is wrong, or where a name asks for it."""
+    link = {"properties": {"a": {"$ref": "#/$defs/n"}}}
+    for schema in (
+        {"oneOf": [{**link, "type": "string"} for _ in "ab"]},
+        {"dependencies": {"a": {"oneOf": [link, dict(link), INTEGER]}}},
+    ):
+        made = Tool.from_schema(
+            name="t", parameters={"type": "object", **link, "$defs": {"n": schema}}, handler=nothing
+        )
+        assert made.parameters.is_ambiguous
+
+
+def test_a_union_that_goes_on_through_the_schema_of_schemas_is_found() -> None:
+    """A dynamic reference in a schema that the validator has itself may lead back."""
+    meta = "https://json-schema.org/draft/2020-12/schema"
+    schema = {
+        "$dynamicAnchor": "meta",
+        "type": "object",
+        "anyOf": [{"$ref": meta}, {"$ref": meta}, {"type": "integer"}],
+    }
+    assert Tool.from_schema(name="t", parameters=schema, handler=nothing).parameters.is_ambiguous
+    plain = {"type": "object", "properties": {"schema": {"$ref": meta}}}
+    assert not Tool.from_schema(name="t", parameters=plain, handler=nothing).parameters.is_ambiguous
+
+
+LARGE: dict[str, tuple[dict[str, Any], str]] = {
+    "a reference of many steps": (
+        {"properties": {"a": {"$ref": "#" + "/" * 2_000}}},
+        "a pattern or a reference must have at most 2000 characters",
+    ),
+    "a long name above many values": (
+        {"properties": {"n" * 100_000: {"properties": {f"p{i}": {} for i in range(300)}}}},
+        "its names are so long that the paths have more than 20000000 characters",
+    ),
+    "many patterns for a name": (
+        {"patternProperties": {f"a{i}": {} for i in range(101)}},
+        "more than 100 patterns apply to the names of one place",
+    ),
+    "many targets of each reference": (
+        {
+            "properties": {f"p{i}": {"$dynamicRef": "#n"} for i in range(400)},
+            "$defs": {f"d{i}": {"$dynamicAnchor": "n"} for i in range(400)},
+        },
+        "references by id or anchor lead to more than 100000 places",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LARGE)
+def test_a_schema_that_takes_long_or_much_memory_is_refused(case: str) -> None:
+    """A validator keeps the path to each value, and tries each pattern for each name: both have a bound."""
+    schema, words = LARGE[case]
+    with pytest.raises(SetupError, match=words):
+        Tool.from_schema(name="t", parameters={"type": "object", **schema}, handler=nothing)
+
+
+def test_errors_of_a_wide_union_are_counted_before_they_are_listed() -> None:
+    """A hundred items that fit none of 250 forms are 25,000 errors: the parameter is told instead."""
+    forms = [{"type": "object", "properties": {"k": {"const": i}}, "required": ["k"]} for i in range(250)]
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"anyOf": forms}}}}
+    made = Tool.from_schema(name="t", parameters=schema, handler=nothing)
+    error = made.parse({"a": [{"k": -1}] * 100})
+    assert isinstance(error, InvalidParams)
+    assert [each.path for each in error.problems] == ["", "a"]
+    error = made.parse({"a": [{"k": -1}]})
+    assert isinstance(error, InvalidParams)
+    assert [each.path for each in error.problems] == ["a[0].k"]
+
+
+def test_names_are_compared_by_their_words_only_where_their_letters_are_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A choice of thousands is compared in milliseconds: words take a hundred times as long as letters."""
+    compared: list[str] = []
+
+    def note(sent: str, other: str) -> bool:
+        compared.append(other)
+        return False
+
+    monkeypatch.setattr(spelling, "is_opposite", note)
+    assert spelling.find_nearest("colour 1999x", (f"colour 1{i}" for i in range(2_000))) == "colour 1999"
+    assert len(compared) < 50  # of 2,000
+
+
+def test_the_place_of_an_item_is_found_once() -> None:
+    """The names in a thousand items are looked for in one place, as are those in an item of its own behind them."""
+    item = {"type": "object", "properties": {"dry_run": {"type": "boolean"}}}
+    schema = {"type": "object", "properties": {"a": {"type": "array", "prefixItems": [{}, item], "items": item}}}
+    root = find_open(schema)
+    assert root is not None
+    place = root.enter("a")
+    assert place.enter(2) is place.enter(999)
+    assert place.enter(0) is not place.enter(1)

@@ -14,9 +14,10 @@ from mcp_desk import INITIALIZE, MODERN, TOOLS, Desk, ScriptedServer, call, open
 from support import PATIENT
 from toolcall_pipeline import CallReport, timing
 from toolcall_pipeline.mcp import relay
-from toolcall_pipeline.mcp.jsonrpc import dump, hides_call, join_array, parse, parse_leniently, split_array
+from toolcall_pipeline.mcp.jsonrpc import Message, dump, hides_call, join_array, parse, parse_leniently, split_array
 from toolcall_pipeline.mcp.lines import LineWriter
 from toolcall_pipeline.mcp.open_requests import OpenRequests
+from toolcall_pipeline.mcp.upstream import Session
 from toolcall_pipeline.policies.relay_policy import RelayLimits, RelayPolicy
 
 TRUSTED = RelayPolicy(trust_annotations=True)
@@ -541,3 +542,16 @@ async def test_what_is_open_keeps_little_in_memory(monkeypatch: pytest.MonkeyPat
         assert len(pickle.dumps(noted[0])) < 30_000
         server.die()
         assert {(await desk.receive())["id"] for _ in range(3)} == {1, 2, 3}
+
+
+def test_a_request_of_the_client_answers_nothing() -> None:
+    """Only an answer with the id that a server asked under, and which has ended, is dropped."""
+    open_requests = OpenRequests(10, Session())
+    open_requests.note_asked({"id": 1, "method": "roots/list"})
+    open_requests.end(())
+    answer: Message = {"id": 1, "result": {}}
+    request: Message = {"id": 1, "method": "ping"}
+    other: Message = {"id": "1", "result": {}}
+    assert [open_requests.is_void(each) for each in (answer, request, other)] == [True, False, False]
+    open_requests.drop_void(answer)
+    assert not open_requests.is_void(answer)

@@ -672,3 +672,71 @@ async def test_a_client_that_does_not_read_is_not_read_from(monkeypatch: pytest.
     finally:
         for end in (from_client, client_writes, client_reads, to_client):
             os.close(end)
+
+
+@dataclass
+class Asked:
+    """A request or a notification as the SDK reads it."""
+
+    method: str
+    params: Any = None
+    id: int | None = None
+
+    @classmethod
+    def validate_json(cls, line: bytes, *, by_name: bool) -> Asked:
+        return cls(**json.loads(line))
+
+
+async def test_no_two_open_requests_have_one_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over stdio an id may come again once its request is answered or cancelled; till then it is refused."""
+    sdk = SimpleNamespace(message=deepcopy, types=SimpleNamespace(jsonrpc_message_adapter=Asked))
+    monkeypatch.setattr(SdkServer, "load", lambda: sdk)
+    (from_client, client_writes), (client_reads, to_client) = os.pipe(), os.pipe()
+    ask, tell = Asked("ask", id=1), Asked("tell")
+    cancel = Asked("notifications/cancelled", {"requestId": 1})
+    try:
+        transport = StdioTransport(from_client, to_client)
+        for message in (ask, ask, tell, tell, cancel, ask):
+            os.write(client_writes, json.dumps(vars(message)).encode() + b"\n")
+        with anyio.fail_after(PATIENT):
+            assert [await transport.receive() for _ in range(5)] == [ask, tell, tell, cancel, ask]
+            refused = {"code": -32600, "message": "the id is that of a request that has no answer yet"}
+            assert json.loads(os.read(client_reads, 65_536)) == {"jsonrpc": "2.0", "id": 1, "error": refused}
+            await transport.send(SimpleNamespace(message=Wired(1)))
+            os.write(client_writes, json.dumps(vars(ask)).encode() + b"\n")
+            assert await transport.receive() == ask
+            assert json.loads(os.read(client_reads, 65_536)) == {"id": 1, "text": ""}
+    finally:
+        for end in (from_client, client_writes, client_reads, to_client):
+            os.close(end)
+
+
+@pytest.mark.parametrize("conversation", ["", "stdio"])
+async def test_no_two_running_calls_of_a_conversation_have_one_id(conversation: str) -> None:
+    """A second call with the id of one that runs is refused; without a conversation an id says nothing."""
+    tools, both, running = ToolRegistry(), anyio.Event(), list[str]()
+    served = serve(tools)
+
+    @tools.tool(effect="read")
+    async def wait() -> str:
+        running.append("wait")
+        if len(running) == 2:
+            both.set()
+        await both.wait()
+        return "done"
+
+    async def call() -> None:
+        try:
+            surrounding = SimpleNamespace(conversation=conversation, asking=AskingCalls())
+            assert text_of(await ask(tools, "wait", served=served, lifespan_context=surrounding)) == "done"
+        except ProtocolError as exc:
+            running.append(str(exc.args[1]))
+            both.set()
+
+    with anyio.fail_after(PATIENT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
+            group.start_soon(call)
+    assert running == ["wait", "the id is that of a request that has no answer yet" if conversation else "wait"]
+    await call()
+    assert running[2:] == ["wait"]

@@ -702,12 +702,15 @@ def test_a_secret_is_found_however_it_is_quoted(secret: str) -> None:
 
 def test_many_secrets_of_signs_do_not_hold_the_loop() -> None:
     """A few kB of secrets with a sign in each place took seconds to look for."""
-    found = TextCollector()
-    for number in range(100):
-        found.add("'\"\\" * 33 + chr(0x4E00 + number))
-    began = time.thread_time()
-    assert "[redacted]" in found.make_mask()("'\"\\" * 3000 + chr(0x4E00))
-    assert time.thread_time() - began < 1
+    best = 9.0
+    for _ in range(3):  # the least: the garbage of other tests may be collected meanwhile
+        found = TextCollector()
+        for number in range(100):
+            found.add("'\"\\" * 33 + chr(0x4E00 + number))
+        began = time.thread_time()
+        assert "[redacted]" in found.make_mask()("'\"\\" * 3000 + chr(0x4E00))
+        best = min(best, time.thread_time() - began)
+    assert best < 1
 
 
 def test_a_secret_in_quotes_is_found_without_them() -> None:

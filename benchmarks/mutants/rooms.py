@@ -31,6 +31,9 @@ class Room:
         )
 
 
+_OF_ALL_HOSTS = tuple(
+    f"toolcall_pipeline/hosts/{each}.py" for each in ("host", "framework*", "exporting", "approving", "signed_calls")
+)
 ROOMS = {
     "resolve": Room(
         (
@@ -218,11 +221,7 @@ ROOMS = {
         ),
     ),
     "hosts": Room(
-        (
-            "toolcall_pipeline/hosts/host.py",
-            "toolcall_pipeline/hosts/framework*.py",
-            "toolcall_pipeline/hosts/exporting.py",
-        ),
+        _OF_ALL_HOSTS,
         ("test_hosts.py", "test_exported_tools.py", "test_adapters_names.py"),
     ),
     "identity": Room(
@@ -250,9 +249,15 @@ ROOMS = {
     ),
 }
 
-# Each in the environment of its framework, as in `make test-hosts`:
+# Each in the environment of its framework, as in `make test-hosts` and `make test-mcp`:
 # .venv-hosts/langchain/bin/python -m benchmarks.mutants --only langchain
+# .venv-mcp/bin/python -m benchmarks.mutants --only mcp_sdk
 WITH_FRAMEWORKS = {
-    name: Room((f"toolcall_pipeline/hosts/{name.split('_')[0]}*.py",), (f"hosts_in_{name}.py",))
+    "mcp_sdk": Room(
+        ("toolcall_pipeline/mcp/*.py",),
+        ("mcp_added_tools.py", "mcp_asking_tools.py", "mcp_served_tools.py", "mcp_urls.py"),
+    ),
+} | {
+    name: Room((*_OF_ALL_HOSTS, f"toolcall_pipeline/hosts/{name.split('_')[0]}*.py"), (f"hosts_in_{name}.py",))
     for name in ("adk", "agent_framework", "anthropic_runner", "fastmcp", "langchain", "openai_agents", "pydantic_ai")
 }

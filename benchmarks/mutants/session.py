@@ -28,14 +28,20 @@ from .patching import Key, Living, key_of
 Verdict: TypeAlias = Literal["killed", "survived", "timed out", "no test"]
 
 _NOTICED = 9  # how a process ends whose tests noticed the mutant
+_LONGER_BY, _TIMES_LONGER = 20, 10  # a test with a mutant may take 20 s, and ten times its own time; then it hangs
 _MEMORY = 6 << 30  # bytes of address space; a list that a mutant makes grow for ever ends there
+
+
+def has_hypothesis() -> bool:
+    """Whether the properties can run; not so in the environment of a framework."""
+    return find_spec("hypothesis") is not None
 
 
 @attrs.define
 class Timed:
     """The behaviour of a test without mutation."""
 
-    seconds: float
+    seconds: float  # on the clock: a test may wait for other processes
     calls: set[Key]
 
 
@@ -74,7 +80,7 @@ class MutantSession:
 
     def pytest_configure(self) -> None:
         """No shrinking: that a test fails is enough. Nothing is read from earlier runs."""
-        if find_spec("hypothesis") is None:  # in the environment of a framework
+        if not has_hypothesis():
             return
         from hypothesis import HealthCheck, Phase, settings  # pytest rewrites it, and has to be the first to import it
 
@@ -138,7 +144,7 @@ class MutantSession:
         folder: Path,
     ) -> None:
         waiting = list(reversed(sample))
-        running: dict[int, tuple[Result, float]] = {}  # by process: what it decides, and when it is killed
+        running: dict[int, Result] = {}  # by process: what it decides
         try:
             self._work_through(items, living, waiting, timed, running, folder)
         finally:
@@ -150,23 +156,21 @@ class MutantSession:
         living: Living,
         waiting: list[tuple[str, Mutant]],
         timed: dict[str, Timed],
-        running: dict[int, tuple[Result, float]],
+        running: dict[int, Result],
         folder: Path,
     ) -> None:
         while waiting or running:
             while waiting and len(running) < self.workers:
                 room, mutant = waiting.pop()
                 chosen = self._tests_of(room, mutant, living, timed)
-                seconds = sum(timed[each].seconds for each in chosen)
                 result = Result(mutant, room, "no test", len(chosen), 0.0)
                 if not chosen:
                     self._note(result)
                     continue
-                tests = [items[each] for each in chosen]
-                child = _fork(partial(_decide, living, mutant, tests, seconds, folder), folder)
-                began = time.monotonic()
-                result.seconds = -began
-                running[child] = (result, began + 30 + 20 * seconds)
+                tests = [(items[each], timed[each].seconds) for each in chosen]
+                child = _fork(partial(_decide, living, mutant, tests, folder), folder)
+                result.seconds = -time.monotonic()
+                running[child] = result
             self._wait(running, folder)
 
     def _tests_of(self, room: str, mutant: Mutant, living: Living, timed: dict[str, Timed]) -> list[str]:
@@ -195,20 +199,17 @@ class MutantSession:
         others = {name for name in timed if name.startswith(near)} - chosen
         return [*sorted(chosen, key=lambda name: timed[name].seconds), *sorted(others)]
 
-    def _wait(self, running: dict[int, tuple[Result, float]], folder: Path) -> None:
+    def _wait(self, running: dict[int, Result], folder: Path) -> None:
         time.sleep(0.01)
-        for child, (result, limit) in list(running.items()):
+        for child, result in list(running.items()):
             ended, status = os.waitpid(child, os.WNOHANG)
-            late = time.monotonic() > limit
-            if not ended and not late:
+            if not ended:
                 continue
             _kill([child])
-            if not ended:
-                os.waitpid(child, 0)
             del running[child]
             result.seconds += time.monotonic()
-            by_time = late or (os.WIFSIGNALED(status) and os.WTERMSIG(status) in {signal.SIGXCPU, signal.SIGKILL})
-            code = os.waitstatus_to_exitcode(status) if ended else 0
+            by_time = os.WIFSIGNALED(status) and os.WTERMSIG(status) in {signal.SIGALRM, signal.SIGKILL}
+            code = os.waitstatus_to_exitcode(status)
             if not by_time and code not in {0, _NOTICED}:
                 raise RuntimeError(f"{result.mutant.key}: the process ended with {code}: {_read(folder / str(child))}")
             result.verdict = "timed out" if by_time else "killed" if code else "survived"
@@ -253,25 +254,23 @@ def _fork(work: Callable[[], int], folder: Path) -> int:
         os._exit(status)
 
 
-def _decide(living: Living, mutant: Mutant, tests: Sequence[pytest.Item], seconds: float, folder: Path) -> int:
+def _decide(living: Living, mutant: Mutant, tests: Sequence[tuple[pytest.Item, float]], folder: Path) -> int:
+    """Run tests, each with its seconds without a mutant; an alarm ends the process in one that hangs."""
     living.put_in(mutant)
-    limit = int(10 + 5 * seconds)  # s of CPU, which a busy machine does not use up
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    for item, passed in _run(tests):
+    limits = {item: int(_LONGER_BY + _TIMES_LONGER * seconds) for item, seconds in tests}
+    for item, passed in _run([item for item, _ in tests], lambda item: signal.alarm(limits[item])):
         if not passed:
             (folder / str(os.getpid())).write_text(item.nodeid, encoding="utf-8")
             return _NOTICED
     return 0
 
 
-def _run(
-    tests: Sequence[pytest.Item], before: Callable[[], object] = lambda: None
-) -> Iterator[tuple[pytest.Item, bool]]:
+def _run(tests: Sequence[pytest.Item], before: Callable[[pytest.Item], object]) -> Iterator[tuple[pytest.Item, bool]]:
     following = [*tests[1:], None]
     for item, then in zip(tests, following, strict=True):
         failed = item.session.testsfailed
-        before()
+        before(item)
         item.ihook.pytest_runtest_protocol(item=item, nextitem=then)
         yield item, item.session.testsfailed == failed
 
@@ -289,12 +288,12 @@ def _measure_share(tests: Sequence[pytest.Item], root: Path, output: Path) -> in
 
     found: dict[str, Any] = {}
     threading.setprofile(follow)
-    began = time.process_time()
-    for item, passed in _run(tests, lambda: sys.setprofile(follow)):  # each time: some tests take it away
+    began = time.monotonic()
+    for item, passed in _run(tests, lambda _item: sys.setprofile(follow)):  # each time: some tests take it away
         keys = sorted({key_of(each) for each in calls.values()})
-        found[item.nodeid] = (time.process_time() - began, passed, keys)
+        found[item.nodeid] = (time.monotonic() - began, passed, keys)
         calls.clear()
-        began = time.process_time()
+        began = time.monotonic()
     sys.setprofile(None)
     output.write_text(json.dumps(found), encoding="utf-8")
     return 0

@@ -129,6 +129,6 @@ async def _run(model: Model, calls: list[Call], state: TurnState, attempts: int)
 
 def _require_calls(reply: Iterable[object] | None) -> list[Call]:
     found = list(reply or ())
-    if not all(isinstance(call, Call) for call in found):
-        raise SetupError(f"a Model returns calls, not {', '.join(type(each).__name__ for each in found)}")
+    if odd := dict.fromkeys(type(each).__name__ for each in found if not isinstance(each, Call)):
+        raise SetupError(f"a Model returns calls, not {', '.join(odd)}")
     return cast("list[Call]", found)

@@ -26,7 +26,6 @@ class OneEffect(Bodies):
     """
 
     tool: Tool[..., Any] | None = None  # the tool of the call, once it is known
-    begun: bool = False
     # Of the body that began last. Not its call: that one holds its guards, and the two would never be freed at once.
     begun_tool: Tool[..., Any] | None = None
     begun_key: str = ""
@@ -71,7 +70,6 @@ class OneEffect(Bodies):
         except AttributeError:  # an end may take a call in an earlier phase
             tool, key = tool_of(call), ""
         if tool is None or tool.effect != "read":
-            self.begun = True
             self.begun_tool = tool
             self.begun_key = key
             self.raised = False

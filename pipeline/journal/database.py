@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeAlias, cast
 
 from ..errors import SetupError
 from ..report.json_form import Form
-from ..stores.sqlite import change_to_wal, read_header
+from ..stores.sqlite import IN_USE, change_to_wal, code_of, read_header
 
 _APPLICATION: Final = 0x746F6F6C  # "tool", in the header of the file
 _WAITING: Final = 5.0  # seconds for another process that writes
@@ -100,7 +100,9 @@ class JournalFile:
             # A process that was killed leaves rows beside the file, which only who may write takes into it.
             try:
                 connection, version = _connect(path, "mode=rw")
-            except sqlite3.OperationalError:
+            except sqlite3.OperationalError as exc:
+                if code_of(exc) in IN_USE:
+                    raise
                 connection, version = _connect(path, "mode=ro&immutable=1")
             if version < VERSION:  # as an empty file is, whose writer was killed
                 copy = sqlite3.connect(":memory:", isolation_level=None)

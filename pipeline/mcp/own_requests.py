@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from secrets import token_hex
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 import anyio
 import attrs
@@ -69,7 +69,7 @@ class OwnRequest:
         await self._event.wait()
         if isinstance(self.answer, Answer):
             return self.answer
-        raise self.answer or ServerGoneError("maybe")
+        raise cast("Exception", self.answer)
 
     def end(self, answer: Answer | Exception) -> None:
         """Wake the waiting task; the first answer counts."""

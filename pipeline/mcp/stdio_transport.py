@@ -50,6 +50,7 @@ class StdioTransport:
         self._reader = LineReader(stdin, _LONGEST)
         self._writer = LineWriter(stdout)
         self._reading = anyio.CancelScope()
+        self._stopped = False
         self._open: set[str] = set()  # the requests that have no answer
         self._settled = anyio.Event()
 
@@ -59,6 +60,7 @@ class StdioTransport:
 
     def stop(self) -> None:
         """Read no more. The calls that are under way have the same time as at the end of the input."""
+        self._stopped = True
         self._reading.cancel()
 
     async def receive(self) -> Any:
@@ -69,7 +71,9 @@ class StdioTransport:
         """
         while True:
             line: bytes | LongLine | None = None
-            with self._reading:
+            with anyio.CancelScope() as self._reading:
+                if self._stopped:
+                    self._reading.cancel()
                 await self._writer.wait_for_room(_MOST_WAITING)  # a client that does not read would fill the memory
                 line = await self._reader.read()
             if line is None:

@@ -89,7 +89,7 @@ UNWRITTEN = _Unwritten(Written())
 
 
 def _fold_choice(expected: Expected) -> Choice:
-    return Choice.of(each for each in expected.values() if isinstance(each, str))
+    return Choice(frozenset(each for each in expected.values() if isinstance(each, str)))
 
 
 def _list_values(form: Form) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -28,6 +28,7 @@ from .schema import Form, format_path, is_object, names_at, value_at
 PATTERNS = FancyRegexOptions(backtrack_limit=2_000, size_limit=1_000_000)
 _MAX_WRONG = 20  # wrong parameters that are listed for large arguments
 _MAX_KEYS = 250  # names and items; for larger arguments only the wrong parameters are listed
+_MAX_READINGS = 2_500  # of such values: an error for each branch of a union takes as long as one for a value
 _MAX_BYTES = 10_000  # of arguments with a copy in each error
 _SMALL = Limits(bytes=None, depth=None, keys=_MAX_KEYS)
 
@@ -43,17 +44,19 @@ class ProblemFinder:
         validator: The compiled schema; for `find`.
         whole: The schema that it was compiled from.
         schema: The schema that the model sees.
+        readings: How often one value is read at most.
     """
 
     validator: Any
     whole: Form
     schema: Form
+    readings: int
     _lenient: Any = attrs.field(default=None, init=False)  # the same without its required parameters, once needed
 
     def find(self, arguments: Mapping[str, Any]) -> tuple[Problem, ...]:
         """List all problems of the arguments; if these hold many values, only the parameters that are wrong."""
         size = measure(arguments, _SMALL)
-        if size.keys > _MAX_KEYS:
+        if size.keys > _MAX_KEYS or size.keys * self.readings > _MAX_READINGS:
             return (count_problems(None), *self.find_wrong(arguments))
         missing: list[Problem] = []
         validator = self.validator
@@ -93,11 +96,25 @@ def convert_jsonschema_errors(
 
     A wrong type is left out where a problem at the same place lists the allowed values.
     """
-    found = [problem for each in errors for problem in _convert(each, arguments, schema)]
+    found = list(_convert_all(errors, arguments, schema, {}))
     if len(found) == 1:
         return tuple(found)
     chosen = {each.path for each in found if each.rule in ("enum", "const")}
     return tuple(each for each in dict.fromkeys(found) if each.rule != "type" or each.path not in chosen)
+
+
+def _convert_all(
+    errors: Iterable[ValidationError], arguments: Mapping[str, Any], schema: Form, choices: dict[Any, PublicText]
+) -> Iterator[Problem]:
+    for error in errors:
+        if error.kind.name == "enum":  # described once for all values: a choice may be long
+            place = tuple(error.schema_path)
+            if place not in choices:
+                choices[place] = PublicText(_convert(error, arguments, schema)[0].expected)
+            parts = list(error.instance_path)
+            yield Problem(format_path(parts), "enum", choices[place], describe_value(value_at(arguments, parts)))
+        else:
+            yield from _convert(error, arguments, schema)
 
 
 def _convert(error: ValidationError, arguments: Mapping[str, Any], schema: Form) -> list[Problem]:

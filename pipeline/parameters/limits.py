@@ -8,7 +8,6 @@ validated.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, cast
@@ -19,7 +18,8 @@ from ..errors import InvalidParams, MalformedCall, Problem, SetupError
 from ..options import check_count
 from ..privacy import PublicText
 from .problems import ANY_FORM, describe_value
-from .schema import UNIONS, Form, JsonObject, class_of, is_array, is_object, point_references, resolve_ref
+from .references import REFERENCES, References
+from .schema import UNIONS, Form, JsonObject, class_of, is_array, is_object, resolve_ref
 
 # --- Arguments ---
 MAX_FOUND: Final = 200  # problems of one call that a parser lists and that repairs are tried for
@@ -36,19 +36,24 @@ _DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknow
 # --- Schemas ---
 _MAX_DEPTH = 100  # levels of objects and arrays in the schema itself
 _MAX_NODES = 100_000  # objects, arrays and values
-_MAX_PATTERN = 2_000  # characters of a regular expression
+_MAX_PATTERN = 2_000  # characters of a regular expression or a reference
+_MAX_PATHS = 20_000_000  # characters of the paths of all values; a validator keeps them
+_LIMITED_TEXTS = ("pattern", *REFERENCES)
+_LIMITED = frozenset((*_LIMITED_TEXTS, "patternProperties"))
 _NO_TEXT = frozenset(("integer", "number", "boolean", "null"))
 _IN_PLACE = frozenset(("$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties"))
 
 # --- Growth: how often a value is read ---
 _ALONE = ("if", "then", "else", "not")  # keywords with one further schema for the same value
-_ITEM_KEYWORDS = ("items", "contains", "additionalItems", "unevaluatedItems")
+_DEPENDENT = ("dependentSchemas", "dependencies")  # keywords with such a schema under each name
+_ITEM_KEYWORDS = ("prefixItems", "items", "contains", "additionalItems", "unevaluatedItems")
 _NAMES, _ITEMS = "*", "[]"  # in place of a key: any other name, any item
 _MAX_FORMS = 1_000  # schemas that apply to one value at one place
-_MAX_PLACES = 5_000  # of one schema that are examined
+_MAX_WALKED = 200_000  # of all places of one schema
+_MAX_PATTERNS = 100  # for the names of one place
+_MAX_SKIPPED = 1_000  # references to references
 _LEVELS = 64  # of arguments: the default limit on their depth
-_REFERENCE = re.compile(r'"\$(?:ref|dynamicRef|recursiveRef)"')
-_POINTER = re.compile(r'"\$ref": "#(?:/[^"]*)?"')
+_FEW = 10  # objects in a schema
 _HARMLESS = 256  # times that one value may be read, at any depth
 _MANY = 10**9  # the count stops here
 _SMALL = 100  # readings; with more, problems are not listed: each could appear once for each reading
@@ -262,10 +267,11 @@ def check_schema(schema: object, name: str) -> None:
         name: The tool's name, for the error.
 
     Raises:
-        SetupError: It has more than 100 levels or 100,000 values, or a pattern of more than 2,000 characters.
+        SetupError: It has more than 100 levels or 100,000 values, a pattern or reference of more than 2,000
+            characters, or names that make paths of more than 20,000,000 characters in all.
     """
-    level: list[Any] = [schema]
-    nodes = depth = 0
+    level: list[tuple[Any, int]] = [(schema, 0)]  # with the characters of the path to it
+    nodes = depth = paths = 0
     while level:
         depth += 1
         nodes += len(level)
@@ -275,16 +281,23 @@ def check_schema(schema: object, name: str) -> None:
             )
         if nodes > _MAX_NODES:
             raise SetupError(f"{name}: `parameters` must hold at most {_MAX_NODES} values, and holds more")
-        below: list[Any] = []
-        for node in level:
+        below: list[tuple[Any, int]] = []
+        for node, size in level:
+            paths += size
             if isinstance(node, Mapping):
                 held = cast("Mapping[Any, Any]", node)
-                below += held.values()
-                patterns = [held.get("pattern"), *_list_names(held.get("patternProperties"))]
-                if any(isinstance(each, str) and len(each) > _MAX_PATTERN for each in patterns):
-                    raise SetupError(f"{name}: a pattern must have at most {_MAX_PATTERN} characters, and one has more")
+                below += [(each, size + len(str(key))) for key, each in held.items()]
+                if not _LIMITED.isdisjoint(held):
+                    texts = [*map(held.get, _LIMITED_TEXTS), *_list_names(held.get("patternProperties"))]
+                    if any(isinstance(each, str) and len(each) > _MAX_PATTERN for each in texts):
+                        raise SetupError(
+                            f"{name}: a pattern or a reference must have at most {_MAX_PATTERN} characters, and one "
+                            "has more"
+                        )
             elif isinstance(node, (list, tuple)):
-                below += cast("list[Any]", node)
+                below += [(each, size) for each in cast("list[Any]", node)]
+        if paths > _MAX_PATHS:
+            raise SetupError(f"{name}: its names are so long that the paths have more than {_MAX_PATHS} characters")
         level = below
 
 
@@ -360,7 +373,7 @@ class Growth:
         return total
 
 
-def find_growth(schema: Form, *, tagged: bool) -> Growth | None:
+def find_growth(schema: Form, *, tagged: bool) -> tuple[int, Growth | None]:
     """Detect recursive unions whose validation time grows exponentially with depth.
 
     Args:
@@ -368,35 +381,32 @@ def find_growth(schema: Form, *, tagged: bool) -> Growth | None:
         tagged: Whether the validator follows the ``discriminator`` of a union, as pydantic does.
 
     Returns:
-        None for nearly all schemas: they read each value a bounded number of times.
+        How often one value is read at most, if that is bounded. The second part is None for nearly all schemas.
 
     Raises:
-        SetupError: More than 1,000 subschemas apply to one place.
+        SetupError: More than 1,000 subschemas apply to one place, or more than 200,000 to all places; more
+            than 100 patterns are for the names of one place.
     """
-    try:
-        text = json.dumps(schema)
-    except (TypeError, ValueError, RecursionError):
-        text = '"$ref"'
-    references = len(_REFERENCE.findall(text))
-    if not references and text.count("{") <= _HARMLESS:  # each reading of a value needs a subschema of its own
-        return None
-    if references > len(_POINTER.findall(text)) or '"$id"' in text:
-        schema = point_references(schema)
-    places = _list_places(schema, tagged=tagged)
+    references = References(schema)
+    few = _HARMLESS if tagged else _FEW  # each reading of a value needs a subschema of its own
+    if not references.count and references.objects <= few:
+        return references.objects, None
+    places = _list_places(schema, references, tagged=tagged)
+    places = {place: children for place, children in places.items() if children}
     times = dict.fromkeys(places, 1)
     for _ in range(_LEVELS):
         grown = {place: _sum_children(children, times) for place, children in places.items()}
         if grown == times:
-            return None
+            break
         times = grown
-        if max(times.values()) > _HARMLESS:
-            return Growth(_find_widest(places, items=False), _find_widest(places, items=True))
-    return None
+        if (most := max(times.values())) > _HARMLESS:
+            return most, Growth(_find_widest(places, items=False), _find_widest(places, items=True))
+    return max(times.values(), default=1), None
 
 
 def _find_widest(places: Mapping[int, list[_Child]], *, items: bool) -> int:
     found = ([each for each in children if (each.key == _ITEMS) is items] for children in places.values())
-    return max(_sum_children(children, {}) for children in found)
+    return max((_sum_children(children, {}) for children in found), default=1)
 
 
 def _sum_children(children: list[_Child], times: Mapping[int, int]) -> int:
@@ -415,31 +425,50 @@ def _sum_children(children: list[_Child], times: Mapping[int, int]) -> int:
     return min(most, _MANY)
 
 
-def _list_places(schema: Form, *, tagged: bool) -> dict[int, list[_Child]]:
+def _list_places(schema: Form, references: References, *, tagged: bool) -> dict[int, list[_Child]]:
     """List the children of every place of a schema, by the id of its node."""
     places: dict[int, list[_Child]] = {}
-    pending: list[JsonObject] = [resolve_ref(schema, schema)]
-    while pending and len(places) < _MAX_PLACES:
+    pending: list[JsonObject] = [schema if is_object(schema) else dict(schema)]
+    walked = 0
+    while pending:
         node = pending.pop()
         if id(node) in places:
             continue
         children = places[id(node)] = []
-        for branch, form in _list_forms(schema, node, tagged=tagged):
+        patterns = 0
+        for branch, form in _list_forms(references, node, tagged=tagged):
+            patterns += len(_list_names(form.get("patternProperties")))
             for key, child in _list_inner(form):
-                if found := resolve_ref(schema, child):
+                if is_object(child) and child:
+                    found = _skip_references(references, child)
                     children.append(_Child(branch, key, id(found)))
                     pending.append(found)
+            walked += 1
+        walked += len(children)
+        if patterns > _MAX_PATTERNS:
+            raise SetupError(f"more than {_MAX_PATTERNS} patterns apply to the names of one place")
+        if walked > _MAX_WALKED:
+            raise SetupError(f"more than {_MAX_WALKED} subschemas apply to all places together")
     return places
 
 
-def _list_forms(schema: Form, node: JsonObject, *, tagged: bool) -> Iterator[tuple[str, JsonObject]]:
+def _skip_references(references: References, node: JsonObject) -> JsonObject:
+    """Return the target of a node that is nothing but a reference, so that equal places are one."""
+    for _ in range(_MAX_SKIPPED):
+        targets = references.find(node) if len(node) == 1 else ()
+        if len(targets) != 1:
+            break
+        node = targets[0]
+    return node
+
+
+def _list_forms(references: References, node: JsonObject, *, tagged: bool) -> Iterator[tuple[str, JsonObject]]:
     """Yield every subschema that applies to one value, as often as it is reached."""
     pending: list[tuple[Any, str, tuple[int, ...]]] = [(node, "", ())]
     count = 0
     while pending:
-        found, branch, above = pending.pop()
-        form = resolve_ref(schema, found)
-        if not form or id(form) in above:
+        form, branch, above = pending.pop()
+        if not is_object(form) or id(form) in above:
             continue
         count += 1
         if count > _MAX_FORMS:
@@ -451,25 +480,25 @@ def _list_forms(schema: Form, node: JsonObject, *, tagged: bool) -> Iterator[tup
             inner = form.get(keyword)
             for index, each in enumerate(inner if is_array(inner) else ()):
                 pending.append((each, f"{branch}{index}/" if apart else branch, inside))
-        dependent = form.get("dependentSchemas")
-        alone = [form.get(keyword) for keyword in _ALONE] + (list(dependent.values()) if is_object(dependent) else [])
+        alone = [*references.find(form), *(form.get(keyword) for keyword in _ALONE)]
+        for keyword in _DEPENDENT:
+            dependent = form.get(keyword)
+            alone += dependent.values() if is_object(dependent) else ()
         pending += [(each, branch, inside) for each in alone if is_object(each)]
 
 
 def _list_inner(form: JsonObject) -> Iterator[tuple[str, Any]]:
-    """Yield the schemas that one subschema has for inner values, each with its key."""
-    kinds = form.get("type", ("object", "array"))
-    if "object" in kinds:
-        named = form.get("properties")
-        yield from ((f".{name}", child) for name, child in (named.items() if is_object(named) else ()))
-        patterns = form.get("patternProperties")
-        yield from ((_NAMES, child) for child in (patterns.values() if is_object(patterns) else ()))
-        yield from ((_NAMES, form[key]) for key in ("additionalProperties", "unevaluatedProperties") if key in form)
-    if "array" in kinds:
-        first = form.get("prefixItems")
-        items = [*(first if is_array(first) else ()), *(form[key] for key in _ITEM_KEYWORDS if key in form)]
-        # Each of the first items has its own place, so the same schema for several of them counts once.
-        yield from ((_ITEMS, child) for child in {id(each): each for each in items}.values())
+    """Yield the schemas that one subschema has for inner values, each with its key; also those beside another type."""
+    named = form.get("properties")
+    yield from ((f".{name}", child) for name, child in (named.items() if is_object(named) else ()))
+    patterns = form.get("patternProperties")
+    yield from ((_NAMES, child) for child in (patterns.values() if is_object(patterns) else ()))
+    yield from ((_NAMES, form[key]) for key in ("additionalProperties", "unevaluatedProperties") if key in form)
+    given = [form[key] for key in _ITEM_KEYWORDS if key in form]
+    # Each of the first items has its own place, so the same schema for several of them counts once. `items` may be a
+    # list of them in the drafts before 2020-12.
+    items = [each for held in given for each in (held if is_array(held) else (held,))]
+    yield from ((_ITEMS, child) for child in {id(each): each for each in items}.values())
 
 
 def bound_parse(parse: _Parse, read: _Parse, growth: Growth, is_valid: Callable[[Any], bool], schema: Form) -> _Parse:

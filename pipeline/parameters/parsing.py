@@ -105,7 +105,8 @@ def _parse_given(shape: Shape, convert: Callable[[ValidationError, Any, Any], An
 
 def _bound(parse: Parse, schema: ToolSchema) -> Parse:
     """Add an estimate of the parsing time, for the few tools that need it."""
-    if (growth := find_growth(schema, tagged=True)) is None:
+    _, growth = find_growth(schema, tagged=True)
+    if growth is None:
         return parse
     import jsonschema_rs
 
@@ -163,16 +164,18 @@ def compile_schema(
 
     whole = apply_undeclared_policy(schema if accepted is None else accepted, undeclared)
     check_schema(whole, name)
-    check_schema(schema, name)
+    if accepted is not None:
+        check_schema(schema, name)
     schema = ToolSchema(schema)
     try:
-        growth = find_growth(whole, tagged=False)
+        readings, growth = find_growth(whole, tagged=False)
         validator = jsonschema_rs.validator_for(whole, offline=True, pattern_options=PATTERNS)
     except SetupError as exc:
         raise SetupError(f"{name}: {exc}") from exc
     except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as exc:
         raise SetupError(f"{name}: its parameters are no JSON Schema: {exc}") from exc
-    is_valid, find_problems, flat = validator.is_valid, ProblemFinder(validator, whole, schema).find, is_flat(whole)
+    is_valid, flat = validator.is_valid, is_flat(whole)
+    find_problems = ProblemFinder(validator, whole, schema, readings).find
     dict_: Any = dict  # as in `compile_function`
 
     def parse(arguments: Any) -> Any:

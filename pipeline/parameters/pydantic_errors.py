@@ -233,7 +233,7 @@ class PydanticErrors:
         if self._find_wrong is None:
             from .jsonschema_errors import ProblemFinder
 
-            self._find_wrong = ProblemFinder(None, self.schema, self.schema).find_wrong
+            self._find_wrong = ProblemFinder(None, self.schema, self.schema, readings=1).find_wrong
         problems = (count_problems(exc.error_count()), *self._find_wrong(arguments))
         return InvalidParams(problems, sent=sent, schema=self.schema)
 

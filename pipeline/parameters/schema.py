@@ -165,70 +165,6 @@ def resolve_ref(schema: Form, node: Any) -> JsonObject:
     return {}
 
 
-def point_references(schema: Form) -> Form:
-    """Return the schema with each reference by an anchor or an ``$id`` as a JSON pointer, to look for all readings.
-
-    A dynamic reference depends on the way that led to it: it becomes a reference to each target that it may have. One
-    to another document stays, and nothing is fetched. JSON Schema 2020-12, section 8.2.
-    """
-    named: dict[str, list[str]] = {"": ["#"]}  # the pointers of each URI
-    _name_parts(schema, "#", "", named)
-    pointed: Form = _point(schema, "", named)
-    return pointed
-
-
-def _name_parts(node: Any, pointer: str, base: str, named: dict[str, list[str]]) -> None:
-    if is_object(node):
-        base = _join(base, node.get("$id"))
-        if isinstance(node.get("$id"), str):
-            named.setdefault(base, []).append(pointer)
-        for key in ("$anchor", "$dynamicAnchor"):
-            if isinstance(name := node.get(key), str):
-                named.setdefault(f"{base}#{name}", []).append(pointer)
-    children: Any = node.items() if is_object(node) else enumerate(node) if is_array(node) else ()
-    for step, child in children:
-        _name_parts(child, f"{pointer}/{str(step).replace('~', '~0').replace('/', '~1')}", base, named)
-
-
-def _point(node: Any, base: str, named: Mapping[str, list[str]]) -> Any:
-    if is_array(node):
-        return [_point(each, base, named) for each in node]
-    if not is_object(node):
-        return node
-    base = _join(base, node.get("$id"))
-    pointed = {key: _point(child, base, named) for key, child in node.items()}
-    targets: list[str] = []
-    for key in ("$ref", "$dynamicRef", "$recursiveRef"):
-        if isinstance(reference := node.get(key), str):
-            head, _, part = _join(base, reference, whole=True).partition("#")
-            if key == "$recursiveRef":
-                found = [each for uri, pointers in named.items() if "#" not in uri for each in pointers]
-            elif part and not part.startswith("/"):
-                ends = f"#{part}" if key == "$dynamicRef" else f"{head}#{part}"
-                found = [each for uri, pointers in named.items() if uri.endswith(ends) for each in pointers]
-            else:
-                found = [f"{each}{part}" for each in named.get(head, ())]
-            if found:
-                pointed.pop(key)
-            targets += found
-    if len(targets) == 1:
-        pointed["$ref"] = targets[0]
-    elif targets:
-        others = pointed.get("allOf")
-        pointed["allOf"] = [*(others if is_array(others) else ()), *({"$ref": each} for each in targets)]
-    return pointed
-
-
-def _join(base: str, uri: object, *, whole: bool = False) -> str:
-    """Return a URI as seen from another one, without its fragment unless it is wanted whole."""
-    if not isinstance(uri, str):
-        return base
-    from urllib.parse import urljoin  # takes 3 ms, and few schemas need it
-
-    joined = base + uri if uri.startswith("#") else urljoin(base, uri)
-    return joined if whole else joined.partition("#")[0]
-
-
 def schema_at(schema: Form, parts: Parts) -> JsonObject:
     """Return the subschema at a path, as far as it can be found without looking into unions; empty otherwise."""
     here = resolve_ref(schema, schema)
@@ -258,15 +194,24 @@ class Place:
         is_open: Whether an undeclared name is permitted and means nothing: no subschema is given for its value.
     """
 
-    __slots__ = ("_forms", "_known", "_schema", "is_open", "names")
+    __slots__ = ("_forms", "_inner", "_known", "_prefix", "_schema", "is_open", "names")
 
     def __init__(self, schema: Form, forms: list[Form], known: dict[frozenset[int], Place]) -> None:
         self._schema, self._forms, self._known = schema, forms, known
         self.names = frozenset(name for form in forms for name in form.get("properties", ()))
         self.is_open = bool(self.names) and all(map(_is_open, forms))
+        self._prefix = max((len(form.get("prefixItems") or ()) for form in forms), default=0)
+        self._inner: dict[int | str, Place] = {}
 
     def enter(self, part: int | str) -> Place:
-        """Return the place of a property or an item."""
+        """Return the place of a declared property or of an item."""
+        if isinstance(part, int):
+            part = min(part, self._prefix)  # all items after the first ones have one place
+        if (inner := self._inner.get(part)) is None:
+            inner = self._inner[part] = self._make_inner(part)
+        return inner
+
+    def _make_inner(self, part: int | str) -> Place:
         forms = _branches(self._schema, [_child(each, part) for each in self._forms])
         key = frozenset(map(id, forms))
         if key not in self._known:

@@ -7,7 +7,9 @@ may carry meaning: a leading sign, an operator, ``#``, ``+``, ``%``, ``$``, a do
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from itertools import islice
 from typing import Final, cast
 
 import attrs
@@ -66,6 +68,8 @@ _ANTONYMS = frozenset(
 _LIKE = 60.0  # of 100: words with less have nothing to do with each other
 _LEAST_NEGATED = 2  # letters
 _MAX_NAME = 100  # characters; longer text was not meant as a name
+_MAX_CHOICE = 200  # characters of a name or value that is compared
+_MAX_COMPARED = 2_000  # names or values
 
 
 def fold(text: str) -> str:
@@ -89,44 +93,50 @@ def _join(match: re.Match[str]) -> str:
     return "." if _DOT.match(match.string, match.start()) else "_"
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class Choice:
-    """The allowed texts, indexed by their folded spellings."""
+    """The allowed texts, indexed by their folded spellings.
 
-    _by_case: dict[str, set[str]]
-    _by_value: dict[str, set[str]]
-    _by_letters: dict[str, set[str]]
-    _longest: int  # characters
+    Args:
+        texts: The allowed texts.
+    """
 
-    @classmethod
-    def of(cls, texts: Iterable[str]) -> Choice:
-        """Fold each text once."""
-        ways = (str.lower, fold_value, fold)
-        found: list[dict[str, set[str]]] = [{} for _ in ways]
-        longest = 0
-        for each in texts:
-            longest = max(longest, len(each))
-            for way, spelt in zip(ways, found, strict=True):
-                spelt.setdefault(way(each), set()).add(each)
-        by_case, by_value, by_letters = found
-        return cls(by_case, by_value, by_letters, longest)
+    texts: frozenset[str]
 
     def find(self, text: str) -> str | None:
         """Return the only allowed text that this one may be a spelling of; None if there is none, or more than one."""
         sent = text.strip()
-        if len(sent) > 2 * self._longest:  # too long to differ in separators only
+        if not sent or len(sent) > 2 * self._longest:  # too long to differ in separators only
             return None
         found = self._by_case.get(sent.lower())
         if found is None:
-            found = self._by_value.get(fold_value(sent), set())
-            if len(self._by_letters.get(fold(sent), ())) != 1:
+            found = self._by_letters.get(fold(sent), [])
+            if len(found) != 1 or fold_value(found[0]) != fold_value(sent):
                 return None
         if sent in found:
             return sent
-        if not sent or len(found) != 1:
+        if len(found) != 1:
             return None
-        (only,) = found
-        return None if _is_other_symbol(sent, only) else only
+        return None if _is_other_symbol(sent, found[0]) else found[0]
+
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self.texts), default=0)
+
+    @cached_property
+    def _by_case(self) -> dict[str, list[str]]:
+        return _index(self.texts, str.lower)
+
+    @cached_property
+    def _by_letters(self) -> dict[str, list[str]]:
+        return _index(self.texts, fold)
+
+
+def _index(texts: Iterable[str], way: Callable[[str], str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in texts:
+        found.setdefault(way(each), []).append(each)
+    return found
 
 
 def _is_other_symbol(sent: str, choice: str) -> bool:
@@ -258,14 +268,13 @@ def find_nearest(text: object, among: Iterable[str]) -> str:
 
     best, found = _MIN_SCORE, ""
     words = split_words(text)
-    for each in sorted(among):
-        known = split_words(each)
-        if is_opposite(words, known) or has_unlike_words(words, known):
-            continue
+    for each in sorted(islice((each for each in among if len(each) <= _MAX_CHOICE), _MAX_COMPARED)):
         other = fold(each)
         short, long = sorted((folded, other), key=len)
         contained = len(short) >= _MIN_CONTAINED and short in long
         score = max(ratio(folded, other), _CONTAINED if contained else 0)
-        if score > best:
-            best, found = score, each
+        if score > best:  # asked first: the words take a hundred times as long
+            known = split_words(each)
+            if not is_opposite(words, known) and not has_unlike_words(words, known):
+                best, found = score, each
     return found

@@ -29,6 +29,8 @@ Undeclared: TypeAlias = Literal["reject", "drop", "pass"]
 Parse: TypeAlias = Callable[[object], "dict[str, Any] | InvalidParams | MalformedCall"]
 
 _DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
+_MAX_EXPECTED = 1_000  # places inside of parameters that are kept
+_MAX_NAME = 100  # characters of the name of one
 _OPENING = ("{", "[")  # the beginning of text that may hold an object or an array
 _CONTAINERS = frozenset((dict, list, tuple, set))
 
@@ -85,6 +87,7 @@ class Parameters:
     root: Place | None = attrs.field(init=False, repr=False, default=None)
     _compiled: Compiled | None = attrs.field(init=False, repr=False, default=None)
     _expected: dict[int | str, Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
+    _expected_inside: dict[tuple[Any, ...], Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
 
     def __attrs_post_init__(self) -> None:
         self.parse = self._compile_and_parse
@@ -276,8 +279,12 @@ class Parameters:
         name = last if isinstance(last, str) else None
         # The entry under an undeclared name is data, so null there does not mean that it is left out.
         optional = name in names_at(self.schema, parts[:-1]) and not is_required(self.schema, parts)
-        items = partial(self.expected_at, [*parts, 0])
-        expected = Expected.of(forms_at(self.schema, parts), items, name, optional=optional)
+        forms = forms_at(self.schema, parts)
+        place = (name, optional, *map(id, forms))  # the schema keeps its forms, so the ids are unique
+        if (expected := self._expected_inside.get(place)) is None:
+            expected = Expected.of(forms, partial(self.expected_at, [*parts, 0]), name, optional=optional)
+            if len(self._expected_inside) < _MAX_EXPECTED and len(name or "") <= _MAX_NAME:
+                self._expected_inside[place] = expected
         if name is not None and len(parts) == 1 and name in self.names:
             self._expected[name] = expected
         return expected

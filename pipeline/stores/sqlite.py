@@ -52,7 +52,7 @@ _HARMLESS = frozenset(  # after these the transaction was rolled back, and the c
         sqlite3.SQLITE_IOERR_SHMSIZE,
     )
 )
-_IN_USE = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL))
+IN_USE = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL))
 _NO_STORE = frozenset((sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT))
 _CLOSED = frozenset((sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY))
 
@@ -263,7 +263,7 @@ def change_to_wal(db: sqlite3.Connection, seconds: float) -> None:
         try:
             db.execute("pragma journal_mode = wal")
         except sqlite3.OperationalError as exc:
-            if code_of(exc) not in _IN_USE or monotonic() > end:
+            if code_of(exc) not in IN_USE or monotonic() > end:
                 raise
             sleep(_WAL_PAUSE)
         else:

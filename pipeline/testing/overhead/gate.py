@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 import attrs
 
@@ -27,14 +28,16 @@ class Found:
 
     @property
     def ratio(self) -> float:
-        """CPU and waits of the stage, in units."""
+        """CPU and waits of the stage, in units; infinite where noise hides the unit."""
         assert self.stage is not None
-        return (self.stage.ns + self.stage.waited_ns) / self.no_op.ns
+        return (self.stage.ns + self.stage.waited_ns) / self.no_op.ns if self.no_op.ns > 0 else inf
 
     def is_clear(self, below: float) -> bool:
         """Whether the noise cannot change the answer, so that more builds would not."""
         if self.stage is None:
             return True
+        if self.no_op.ns <= 0:
+            return False
         gap = self.stage.ns + self.stage.waited_ns - below * self.no_op.ns
         return abs(gap) > self.stage.noise + below * self.no_op.noise
 

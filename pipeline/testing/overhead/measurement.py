@@ -140,12 +140,11 @@ class Measurement:
         in_loop = all_in_loop(self.tools) if stage.role != "end" and not self.options.run_tools else nullcontext()
         with in_loop:
             # Asked of the whole pipeline: the stage that needs this one may be a costly one, which a lean one lacks.
-            if await leave_out(pipeline, name, self.samples, self.bodies) is None:
+            full = await leave_out(pipeline, name, self.samples, self.bodies)
+            if full is None:
                 return StageCost(name, stage.role, None)
             lean = await make_lean(pipeline, self.costly - {name}, self.samples, self.bodies)
-            pair = await leave_out(lean, name, self.samples, self.bodies)
-            if pair is None:
-                return StageCost(name, stage.role, None)
+            pair = await leave_out(lean, name, self.samples, self.bodies) or full
             figure = await self._compare(self.bench, pair)
             blocks = False
             if figure.waited_ns:

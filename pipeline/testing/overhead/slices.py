@@ -85,12 +85,12 @@ class Scenario:
         while self.times * spent.cpu < slice_ns / 4 and 2 * self.times * spent.waited < longest * self.at_once:
             self.times *= 2
             spent = await self._timed(self.times)
-        least = spent.cpu
-        for _ in range(3):  # the least: a busy moment must not leave a slice too short to be warm
+        cpu, waited = spent.cpu, spent.waited
+        for _ in range(3):  # the least: a busy moment or a pause must not leave a slice too short to be warm
             spent = await self._timed(self.times)
-            least = min(least, spent.cpu)
-            by_wait = longest * self.at_once / max(spent.waited, 1)
-            self.times = max(2 * self.at_once - 1, int(min(max(slice_ns / max(least, 1), self.least), by_wait)))
+            cpu, waited = min(cpu, spent.cpu), min(waited, spent.waited)
+            by_wait = longest * self.at_once / max(waited, 1)
+            self.times = max(2 * self.at_once - 1, int(min(max(slice_ns / max(cpu, 1), self.least), by_wait)))
 
     async def slice(self) -> float:
         """Return microseconds of CPU for each time in one slice."""
