@@ -25,7 +25,7 @@ from returns.result import Failure, Success
 
 from benchmarks.scale.servers import HOST, hold_port
 from scripted_mcp import add
-from toolcall_pipeline import Call, Outcome, ToolRegistry
+from toolcall_pipeline import Call, Outcome, SetupError, ToolRegistry
 from toolcall_pipeline.mcp import add_server
 from toolcall_pipeline.mcp.sdk_session import connect_sdk
 from toolcall_pipeline.mcp.server_session import ServerSession
@@ -296,3 +296,18 @@ async def test_progress_cancellation_and_changes(mode: str) -> None:
         server.accept("pid")
         assert tools["pid"].description == "Another text."
         assert kind_of(await standard(tools).call("pid", {})) == "success"
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ([], r"`target` must be a command of at least one text, not \[\]"),
+        (["python", 5], r"`target` must be a command of at least one text, not \['str', 'int'\]"),
+        ("python tools.py", "`target` must be a URL with http or https; a command is a list"),
+        (5, "`target` must be a URL, a command as a list, a StdioServerParameters"),
+    ],
+)
+def test_what_is_no_server_is_refused_at_once(target: object, told: str) -> None:
+    """The words of a command are not in the error, because one may be a secret."""
+    with pytest.raises(SetupError, match=told):
+        connect_sdk(target)
