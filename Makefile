@@ -65,7 +65,7 @@ mkdir -p build/$(1) && printf '{"extends": "../../../pyproject.toml", "ignore": 
 	$(1) "$$(echo $(2) | sed 's#  *#", "../../../#g')" > build/$(1)/pyrightconfig.json && $(BIN)/pyright -p build/$(1)
 endef
 
-.PHONY: help demo test test-all lint types unit wheel explore bench bench-growth bench-known bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-more-hosts test-wires test-stores test-collector test-operations phoenix test-phoenix site release clean
+.PHONY: help demo test test-all lint types unit wheel explore bench bench-growth bench-known bench-export bench-peers worst torture soak mutants mutants-hosts recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-more-hosts test-wires test-stores test-collector test-operations phoenix test-phoenix site release clean
 
 # Else make takes them for intermediate files, and removes them at its end.
 .PRECIOUS: %/bin/python
@@ -128,6 +128,14 @@ structure: .venv/dev  ## figures about the source tree
 
 mutants: .venv/dev  ## change the source in small ways, and see whether the tests notice; about ten minutes on two cores
 	$(BIN)/python -m benchmarks.mutants --check $(ARGS)
+
+mutants-hosts: .venv/dev $(HOSTS:%=.venv-hosts/%/done) .venv-mcp/python  ## the same of hosts and MCP, with what their frameworks notice; about an hour
+	mkdir -p build
+	$(BIN)/python -m benchmarks.mutants --only hosts,mcp --json build/mutants.json $(ARGS)
+	for host in $(HOSTS); do \
+		.venv-hosts/$$host/bin/python -m benchmarks.mutants --only $$host --again build/mutants.json --json build/mutants.json $(ARGS) || exit 1; \
+	done
+	$(MCP)/python -m benchmarks.mutants --only mcp_sdk --again build/mutants.json --json build/mutants.json --check $(ARGS)
 
 recovery: .venv/dev  ## how many refused calls recover when a model does what it is told
 	$(BIN)/python -m benchmarks.corpus.recovery --check $(ARGS)

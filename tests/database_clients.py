@@ -16,7 +16,7 @@ import pytest
 
 from client_names import find_missing
 from database_servers import find_program, postgres, redis, silent
-from faulty_server import FAULTS, FaultyServer, find_closed_port
+from faulty_server import CLOSED, FAULTS, FaultyServer
 from support import a_tool
 from toolcall_pipeline import Call, Effect, ToolRegistry
 from toolcall_pipeline.middlewares import Retry, standard
@@ -183,7 +183,7 @@ every_client = pytest.mark.parametrize("client", POSTGRES)
 @every_client
 async def test_postgres_is_refused(client: str) -> None:
     """Nobody listens: the service may be back soon."""
-    assert await kinds_of(POSTGRES[client](find_closed_port(), "select 1")) == PASSING
+    assert await kinds_of(POSTGRES[client](CLOSED, "select 1")) == PASSING
 
 
 @every_client
@@ -292,7 +292,7 @@ def by_async_redis(port: int, *command: Any, **options: Any) -> Callable[[], Any
 @pytest.mark.parametrize("client", [by_redis, by_async_redis])
 async def test_redis(client: Any, store: int, hung: int) -> None:
     """Redis refused, hung, closed in the middle of a command, and asked for what is wrong."""
-    assert await kinds_of(client(find_closed_port(), "PING")) == PASSING
+    assert await kinds_of(client(CLOSED, "PING")) == PASSING
     assert await kinds_of(client(hung, "PING", socket_timeout=0.1)) == LATE
     assert await kinds_of(client(store, "BLPOP", "nothing", "60", socket_timeout=0.1)) == LATE
     assert await kinds_of(client(store, "PING", username="nobody", password="wrong")) == SETUP
@@ -320,9 +320,7 @@ async def test_mongo_is_refused() -> None:
     """A server that cannot be found in time."""
 
     def run() -> None:
-        with import_module("pymongo").MongoClient(
-            "127.0.0.1", find_closed_port(), serverSelectionTimeoutMS=50
-        ) as client:
+        with import_module("pymongo").MongoClient("127.0.0.1", CLOSED, serverSelectionTimeoutMS=50) as client:
             client.admin.command("ping")
 
     assert await kinds_of(run) in (PASSING, LATE)
@@ -394,7 +392,7 @@ def grpc_port() -> Iterator[int]:
 async def test_grpc(grpc_port: int, code: str, in_loop: bool) -> None:
     """A call of gRPC has the kind of its status code."""
     grpc = import_module("grpc")
-    port = find_closed_port() if code == "REFUSED" else grpc_port
+    port = CLOSED if code == "REFUSED" else grpc_port
     limit = 0.2 if code == "HANG" else 30
 
     def in_thread() -> None:

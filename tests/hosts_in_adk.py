@@ -235,6 +235,69 @@ async def test_a_callback_of_the_agent_is_asked() -> None:
     assert ran == [2]
 
 
+@pytest.mark.parametrize("of_plugin", [None, {"result": "by the plugin"}])
+@pytest.mark.parametrize("of_agent", [None, {"result": "by the agent"}])
+async def test_callbacks_are_asked_about_an_exception(of_plugin: Any, of_agent: Any) -> None:
+    """First those of the plugins and then those of the agent, as ADK asks them; else the model reads our text."""
+    asked: list[str] = []
+
+    class Mending(BasePlugin):
+        async def on_tool_error_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, error: Any) -> Any:
+            asked.append(f"plugin {tool.name} {tool_args} {error}")
+            return of_plugin
+
+    def mend(tool: Any, args: Any, tool_context: Any, error: Any) -> Any:
+        asked.append(f"agent {tool.name} {args} {error}")
+        return of_agent
+
+    def drop(n: int) -> str:
+        """Drop."""
+        raise ValueError("no")
+
+    agent = LlmAgent(name="agent", model=saying([("drop", {"n": "1"})]), tools=[drop], on_tool_error_callback=mend)
+    session = await Session(agent, ToolcallPlugin(), Mending("mending")).send()
+    told = of_plugin or of_agent
+    assert session.answers == [told] if told else "error" in session.answers[0]
+    assert asked == ["plugin drop {'n': 1} no", *([] if of_plugin else ["agent drop {'n': 1} no"])]
+
+
+class Declared(BaseTool):
+    """A tool that declares its parameters in the classes of Google."""
+
+    def _get_declaration(self) -> types.FunctionDeclaration:
+        number, color = (
+            types.Schema(type=types.Type.INTEGER),
+            types.Schema(type=types.Type.STRING, enum=["red", "blue"]),
+        )
+        schema = types.Schema(type=types.Type.OBJECT, properties={"n": number, "color": color}, required=["n"])
+        return types.FunctionDeclaration(name=self.name, description=self.description, parameters=schema)
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
+        return {"args": args}
+
+
+async def test_parameters_in_the_classes_of_google_are_validated() -> None:
+    """They are as good as a JSON Schema: what has one reading is read, and the model is told of the rest."""
+    calls = [("paint", {"n": "5", "color": "red"}), ("paint", {"n": 5, "color": "green"}), ("paint", {"n": "x"})]
+    session = await make(saying(calls), Declared(name="paint", description="Paint.")).send()
+    assert session.answers[0] == {"args": {"n": 5, "color": "red"}}
+    assert "red" in session.answers[1]["error"]
+    assert "must be an integer" in session.answers[2]["error"]
+
+
+@pytest.mark.parametrize("ours", [False, True])
+async def test_what_adk_accepts_runs_as_adk_reads_it(ours: bool) -> None:
+    """A name that it leaves out is not taken for one that it knows, where the call is complete without."""
+
+    def work(a: int = 0, b: float = 1) -> str:
+        """Work."""
+        return f"{a} {b}"
+
+    agent = LlmAgent(name="agent", model=saying([("work", {"A": 5, "b": 2})], [("work", {"a": 5})]), tools=[work])
+    session = await Session(agent, *[ToolcallPlugin()] * ours).send()
+    assert session.answers == [{"result": "0 2"}, {"result": "5 1"}]
+
+
 @pytest.mark.parametrize("ours", [False, True])
 async def test_callbacks_after_a_tool_see_what_ran_and_what_it_gave(ours: bool) -> None:
     """The arguments as a callback before it left them, and any value that is not None as it is; an image stays one."""

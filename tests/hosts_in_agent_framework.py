@@ -145,6 +145,39 @@ async def test_a_validator_of_the_function_tells_what_is_wrong() -> None:
     assert "must not be negative" in model.told["0.0"]
 
 
+class Box:
+    """An object that only the validator of a function makes."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+
+async def test_a_validator_of_the_function_runs_once() -> None:
+    """What the framework has made of the arguments reaches the function as it is."""
+    ran: list[Any] = []
+
+    @tool
+    def work(a: Annotated[Any, AfterValidator(Box)], b: Annotated[str, AfterValidator("{}!".format)]) -> str:
+        ran.append((a.held, b))
+        return "done"
+
+    model = Saying([("work", '{"a": 5, "b": "x"}')])
+    await make(model, work).run("go")
+    assert (ran, model.told) == ([(5, "x!")], {"0.0": "done"})
+
+
+async def test_what_only_the_framework_refuses_is_told() -> None:
+    """A schema that does not compile allows all, so the framework checks the arguments."""
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}, "m": {"$ref": "#/nowhere"}}, "required": ["n"]}
+    ran: list[Any] = []
+    odd = FunctionTool(name="odd", description="Odd.", func=lambda **named: ran.append(named), input_model=schema)
+    model = Saying([("odd", '{"n": "x"}'), ("odd", "{}")])
+    await make(model, odd).run("go")
+    assert "Invalid type for 'n'" in model.told["0.0"]
+    assert "Missing required argument(s) for 'odd'" in model.told["0.1"]
+    assert ran == []
+
+
 async def test_a_parameter_may_have_the_name_that_the_framework_gives_to_text() -> None:
     """`raw` stands for text that is no JSON, unless the tool takes it."""
 
@@ -528,8 +561,9 @@ async def test_what_is_exported() -> None:
 
     turns = [[("twice", '{"n": "4"}'), ("twice", '{"n": 0}'), ("twice", '{"n": "x"}'), ("twice", "[1]")]]
     model = Saying(*turns)
-    agent = Agent(model, tools=export_tools(registry, standard(registry)))
-    result = await agent.run("go")
+    tools = export_tools(registry, standard(registry))
+    assert [(each.name, each.description) for each in tools] == [("twice", "")]
+    result = await Agent(model, tools=tools).run("go")
     parts = [each for message in result.messages for each in message.contents if each.type == "function_result"]
     assert [each.exception for each in parts] == [None, None, "validation", "malformed_call"]
     assert model.told["0.0"] == "8"

@@ -13,6 +13,7 @@ from fastmcp.exceptions import InsufficientScopeError, ToolError
 from fastmcp.server.middleware import Middleware
 from fastmcp.tools.base import ToolResult
 from mcp import MCPError
+from mcp.types import ImageContent, TextContent
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -249,14 +250,19 @@ async def test_a_result_that_says_of_an_error_is_a_failure_and_stays_as_it_is() 
     heard: list[Any] = []
 
     def send() -> ToolResult:
-        return ToolResult(content="no", structured_content={"code": 7}, is_error=True)
+        shown = ImageContent(type="image", data="eA==", mime_type="image/png")
+        content = [TextContent(type="text", text="no"), shown, TextContent(type="text", text="never")]
+        return ToolResult(content=content, structured_content={"code": 7}, is_error=True)
 
     def build(tools: ToolRegistry, **options: Any) -> Pipeline:
         return standard(tools, **options).replace("trace", Trace(sinks=[heard.append]))
 
     answer = await ask(make(send, build=build), "send")
     assert (answer.is_error, answer.content[0].text, answer.structured_content) == (True, "no", {"code": 7})
-    assert [report.outcome.failure().kind for report in heard] == ["execution"]
+    assert [block.type for block in answer.content] == ["text", "image", "text"]
+    assert [(report.outcome.failure().kind, report.outcome.failure().message) for report in heard] == [
+        ("execution", "no\n\nnever")
+    ]
 
 
 async def test_a_server_that_is_called_without_a_client() -> None:

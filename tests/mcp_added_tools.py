@@ -23,13 +23,15 @@ import anyio
 import pytest
 from returns.result import Failure, Success
 
+from benchmarks.scale.servers import HOST, hold_port
 from scripted_mcp import add
-from toolcall_pipeline import Call, Outcome, ToolRegistry
+from toolcall_pipeline import Call, Outcome, SetupError, ToolRegistry
 from toolcall_pipeline.mcp import add_server
 from toolcall_pipeline.mcp.sdk_session import connect_sdk
 from toolcall_pipeline.mcp.server_session import ServerSession
 from toolcall_pipeline.middlewares import Trace, standard
 from toolcall_pipeline.telemetry import Events
+from toolcall_pipeline.testing import FakeClock
 
 BIN = Path(sys.executable).parent
 NODE = BIN.parent / "node_modules" / ".bin"
@@ -236,12 +238,13 @@ async def wait_for(port: int) -> None:
 
 
 @both_eras
-async def test_a_server_over_http_that_is_killed(mode: str, free_tcp_port: int) -> None:
+async def test_a_server_over_http_that_is_killed(mode: str) -> None:
     """Its tools are unavailable until it is back."""
-    tools, url = ToolRegistry(), f"http://127.0.0.1:{free_tcp_port}/mcp"
+    tools, port = ToolRegistry(), hold_port()
+    url = f"http://{HOST}:{port}/mcp"
     played: Any = type("Played", (), {"connect": staticmethod(connect_sdk(url, mode))})
-    with serve_http(free_tcp_port):
-        await wait_for(free_tcp_port)
+    with serve_http(port):
+        await wait_for(port)
         entered = add(tools, played, trust=True, patience=0.5)
         server = await entered.__aenter__()
         first = pid_in((await standard(tools).call("pid", {})).unwrap())
@@ -250,7 +253,7 @@ async def test_a_server_over_http_that_is_killed(mode: str, free_tcp_port: int) 
         assert kind_of(outcome) in ("transient", "unavailable")
         await until(lambda: not tools.callable_names())
         assert kind_of(await standard(tools).call("pid", {})) == "unavailable"
-        with serve_http(free_tcp_port):
+        with serve_http(port):
             await until(lambda: server.is_connected and tools.callable_names())
             assert pid_in((await standard(tools).call("pid", {})).unwrap()) != first
             await entered.__aexit__(None, None, None)
@@ -272,8 +275,20 @@ async def test_progress_cancellation_and_changes(mode: str) -> None:
             (2, 3, "step 2"),
             (3, 3, "step 3"),
         ]
-        assert kind_of(await standard(tools, timeout=0.5).call("hang", {})) == "outcome_unknown"
-        assert "hang" in json.dumps((await standard(tools).call("list_cancelled", {})).unwrap())
+        outcomes: list[Outcome] = []
+        with FakeClock() as clock, Events() as events, anyio.fail_after(60):
+            limited = standard(tools, timeout=0.5).replace("trace", Trace(sinks=[events]))
+
+            async def call() -> None:
+                outcomes.append(await limited.call("hang", {}))
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(call)
+                await hear_progress(events)
+                clock.advance(0.5)
+            while "hang" not in json.dumps((await standard(tools).call("list_cancelled", {})).unwrap()):  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+        assert [kind_of(each) for each in outcomes] == ["outcome_unknown"]
         assert kind_of(await standard(tools).call("change", {})) == "success"
         await until(lambda: "added" in tools)
         assert server.held_back == ["pid"]
@@ -281,3 +296,18 @@ async def test_progress_cancellation_and_changes(mode: str) -> None:
         server.accept("pid")
         assert tools["pid"].description == "Another text."
         assert kind_of(await standard(tools).call("pid", {})) == "success"
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ([], r"`target` must be a command of at least one text, not \[\]"),
+        (["python", 5], r"`target` must be a command of at least one text, not \['str', 'int'\]"),
+        ("python tools.py", "`target` must be a URL with http or https; a command is a list"),
+        (5, "`target` must be a URL, a command as a list, a StdioServerParameters"),
+    ],
+)
+def test_what_is_no_server_is_refused_at_once(target: object, told: str) -> None:
+    """The words of a command are not in the error, because one may be a secret."""
+    with pytest.raises(SetupError, match=told):
+        connect_sdk(target)

@@ -8,16 +8,20 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import anyio
+import attrs
 import pytest
 
 from cli_desk import until
 from mcp_wire import Wire, text_of
+from toolcall_pipeline.mcp.http_server import HttpServer, load_transport
+from toolcall_pipeline.mcp.jsonrpc import PROTOCOL_VERSION
 
 HERE = Path(__file__).parent
 PROXY = [sys.executable, "-m", "toolcall_pipeline", "proxy", "--url"]
@@ -140,3 +144,39 @@ def test_a_server_that_speaks_sse() -> None:
                 assert text_of(wire.call("pid")) == str(process.pid)
         finally:
             process.kill()
+
+
+@pytest.mark.anyio
+async def test_a_request_of_2026_has_headers_to_route_it_by() -> None:
+    """Its version, its method and the name of its tool; a greeting, a notification and an earlier version have none."""
+    to_server, sent = anyio.create_memory_object_stream[Any](10)
+    from_server, received = anyio.create_memory_object_stream[Any](10)
+    asked: list[tuple[str, int]] = []
+
+    @asynccontextmanager
+    async def connect(url: str, *, http_client: Any, max_sse_event_size: int) -> AsyncGenerator[Any]:
+        asked.append((url, max_sse_event_size))
+        yield received, to_server
+
+    version = "2026-07-28"
+    modern = {"_meta": {PROTOCOL_VERSION: version}}
+    ours = {"mcp-protocol-version": version, "mcp-method": "tools/list"}
+    messages: list[tuple[dict[str, Any], dict[str, str] | None]] = [
+        ({"id": 1, "method": "initialize", "params": modern}, None),
+        ({"id": 2, "method": "tools/list"}, None),
+        ({"id": 3, "method": "tools/list", "params": modern}, ours),
+        (
+            {"id": 4, "method": "tools/call", "params": {"name": "add", **modern}},
+            {**ours, "mcp-method": "tools/call", "mcp-name": "add"},
+        ),
+        ({"method": "notifications/progress", "params": modern}, None),
+        ({"id": 5, "result": {}}, None),
+    ]
+    server = HttpServer(attrs.evolve(load_transport(), connect=connect), "http://tools", {}, 1_000)
+    async with anyio.create_task_group() as group, to_server, from_server, sent, received:
+        await group.start(server.serve)
+        for message, headers in messages:
+            await server.send(json.dumps({"jsonrpc": "2.0", **message}).encode())
+            assert (await sent.receive()).metadata.headers == headers
+        await server.close(10)
+    assert asked == [("http://tools", 1_000)]

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 import anyio
 import pytest
 
-from benchmarks.scale.servers import HOST, free_ports, get, running, wait_for
+from benchmarks.scale.servers import HOST, get, hold_port, running, wait_for
 from failing_calls import live_exporter
 from test_operations import FOLDER, QUERIES, RULES
 
@@ -38,7 +38,7 @@ Ask = Any
 def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     """Asks a Prometheus that has the rules, and has scraped an application before and after a round of calls."""
     folder = tmp_path_factory.mktemp("prometheus")
-    (port,) = free_ports(1)
+    port = hold_port()
 
     def ask(path: str, **parameters: str) -> Any:
         return json.loads(get(f"http://{HOST}:{port}/api/v1/{path}?{urlencode(parameters)}"))["data"]

@@ -22,7 +22,7 @@ from scripted_mcp import HeldTime, Message, ScriptedServer, Tell, add, definitio
 from support import StoppedTime, a_tool
 from toolcall_pipeline import Call, Outcome, Pipeline, SetupError, ToolRegistry, Unavailable, render
 from toolcall_pipeline.mcp import add_server
-from toolcall_pipeline.mcp.server_session import InvalidAnswerError, RequestRefusedError
+from toolcall_pipeline.mcp.server_session import InvalidAnswerError, RequestRefusedError, read_pages
 from toolcall_pipeline.mcp.tool_definitions import escape_description, escape_schema, make_fingerprint
 from toolcall_pipeline.messages.parts import Audio, File, Image, Link
 from toolcall_pipeline.messages.values import as_json
@@ -621,3 +621,15 @@ async def test_no_secret_of_an_address_is_told(caplog: pytest.LogCaptureFixture,
             async with add(ToolRegistry(), played):
                 raise AssertionError
     assert "sesame" not in caplog.text
+
+
+async def test_a_list_of_tools_has_an_end() -> None:
+    """10,000 tools of one server are read, page after page; what comes after them is left out, also of a page."""
+    asked: list[str | None] = []
+
+    async def ask(cursor: str | None) -> dict[str, Any]:
+        asked.append(cursor)
+        return {"tools": [len(asked)] * 4_000, "nextCursor": str(len(asked))}
+
+    assert await read_pages(ask) == [1] * 4_000 + [2] * 4_000 + [3] * 2_000
+    assert asked == [None, "1", "2"]

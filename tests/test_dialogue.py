@@ -333,10 +333,17 @@ async def test_the_wording_is_the_callers_choice(desk: Desk, options: dict[str, 
     assert turn.records[0].error == turn.answered[0].text
 
 
-@pytest.mark.parametrize("options", [{"attempts": 0}, {"profile": "none"}, {"verbosity": "none"}])
-async def test_wrong_options_are_refused_before_anything_runs(desk: Desk, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"attempts": 0}, "^run_turn: `attempts` must be ≥ 1, not 0$"),
+        ({"profile": "none"}, "none"),
+        ({"verbosity": "none"}, "none"),
+    ],
+)
+async def test_wrong_options_are_refused_before_anything_runs(desk: Desk, options: dict[str, Any], told: str) -> None:
     """A wrong option is a SetupError before any tool runs."""
-    with pytest.raises(SetupError):
+    with pytest.raises(SetupError, match=told):
         await desk.turn(Scripted(), Call("look", GOOD), **options)
     assert desk.ran == []
 
@@ -406,6 +413,7 @@ def a_request(name: str, id_: str, suggestions: tuple[str, ...] | None = None) -
 
 
 ONE = [a_request("a", "1"), a_request("b", "2"), a_request("a", "3")]
+UNLIKE = [Request(Call("a", {each: 1}, each), outcome=ONE[0].outcome) for each in "pqr"]
 LATER = [a_request("a", "4"), Request(Call("a", None, "1"), Call("a", None, "7"), ONE[0].outcome)]
 LOST = [a_request("x", "1", ()), a_request("y", "2", ("b",))]
 
@@ -425,6 +433,9 @@ LOST = [a_request("x", "1", ()), a_request("y", "2", ("b",))]
         pytest.param(LATER, "a7", [1], id="by the id of the attempt before"),
         pytest.param(LATER, "a1", [1], id="by the id of the first attempt"),
         pytest.param([], "a1", [None], id="nothing is open"),
+        pytest.param([*UNLIKE, ONE[1]], "a7 a8 a9 b9", [0, 1, 2, 3], id="as many calls as requests that differ"),
+        pytest.param([*UNLIKE[1:], ONE[1]], "a9 b9", [None, 2], id="a call of another tool is no rival"),
+        pytest.param(UNLIKE, "ap a9", [0, None], id="nor is one that has its request"),
     ],
 )
 def test_which_request_a_call_tries_again(open_: list[Request], again: str, expected: list[int | None]) -> None:

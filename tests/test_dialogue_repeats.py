@@ -33,7 +33,9 @@ from toolcall_pipeline import (
     builtin,
 )
 from toolcall_pipeline.dialogue import Answered, Hints, run_turn
+from toolcall_pipeline.dialogue.effects import Effects, TurnGuard
 from toolcall_pipeline.dialogue.identity import identify
+from toolcall_pipeline.errors import Landed
 from toolcall_pipeline.middlewares import Resolve, Validate, standard
 
 BAD = Call("look", {"n": "x"}, "open")  # always open, so the model is asked again
@@ -379,6 +381,17 @@ def test_which_params_are_the_same(one: object, other: object, *, same: bool) ->
     first, second = (identify(resolved.validated({"p": each})) for each in (one, other))
     assert first.is_same(second) is same
     assert first.is_same(first) is True
+
+
+def test_a_body_says_of_itself_alone_that_it_landed() -> None:
+    """Of two bodies of one call with other params each, the one that began last is the one that has landed."""
+    effects, resolved = Effects(), Call("t").resolved(a_tool("t", "mutating"))
+    guard = TurnGuard(effects, 1)
+    for n, landed in ((1, "no"), (2, "yes")):
+        call = resolved.validated({"n": n})
+        guard.begin(call)
+        guard.learn_landed(call, cast("Landed", landed))
+    assert [each.happened for each in effects.each] == [False, True]
 
 
 def test_calls_without_params_are_compared_as_they_are_written() -> None:

@@ -35,6 +35,7 @@ from toolcall_pipeline.guards import (
     as_outcome_unknown,
     denies_effect,
     enter,
+    guard_stage,
     landed_of,
     run_inside,
 )
@@ -385,3 +386,26 @@ def test_guards_know_whether_the_effect_of_a_call_happened() -> None:
         guards.conclude(call, outcome)
         assert [*told, guards.landed] == ["no", "maybe", landed]
     assert Guards.of(Heard()).landed == "no"
+
+
+@pytest.mark.parametrize(
+    ("landed", "answer"), [("no", Failure(BUSY)), ("maybe", Failure(OutcomeUnknown(Transient(landed="maybe"), "look")))]
+)
+async def test_a_stage_that_calls_on_again_cannot_answer_as_before(landed: Landed, answer: Outcome) -> None:
+    """That nothing ran when it first called on says nothing of the body that began when it called on again."""
+    answers: list[Outcome] = [Failure(BUSY), Failure(Transient(landed=landed))]
+
+    async def inside(call: Call) -> Outcome:
+        outcome = answers.pop(0)
+        if not answers:
+            cast("Guards", call.guards).begin(call)
+            cast("Guards", call.guards).conclude(call, outcome)
+        return outcome
+
+    async def call_twice(call: Call, call_next: Any) -> Outcome:
+        first: Outcome = await call_next(call)
+        await call_next(call)
+        return first
+
+    tool = a_tool("probe", "mutating", verify_with="look")
+    assert await guard_stage(call_twice)(a_call(tool).under(None, Guards.of(OneEffect())), inside) == answer

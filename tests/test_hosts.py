@@ -9,10 +9,12 @@ import tomllib
 from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import anyio
 import pytest
+from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -38,6 +40,7 @@ from toolcall_pipeline.hosts.framework_reading import (
     checks_names,
     find_arguments_validator,
 )
+from toolcall_pipeline.hosts.framework_spans import below_openinference
 from toolcall_pipeline.middlewares import Trace, standard
 
 pytestmark = pytest.mark.anyio
@@ -445,3 +448,24 @@ async def test_each_call_is_counted_by_one_span(place: str) -> None:
     if place == "around":
         outermost = next(span for span in exporter.get_finished_spans() if span.parent is None)
         assert outermost.status.status_code is StatusCode.ERROR
+
+
+def test_a_run_that_openinference_traces_is_around_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its span, which is never the current one, is so for the call; a span that is the current one stays it."""
+    tracer = TracerProvider().get_tracer("test")
+    run, ours = tracer.start_span("run"), tracer.start_span("ours")
+    known: list[Any] = [run]
+    for module, found, around, seen in (
+        (None, [run], None, trace.INVALID_SPAN),
+        (SimpleNamespace(get_current_span=lambda: known[0]), [run], None, run),
+        (SimpleNamespace(get_current_span=lambda: known[0]), [run], ours, ours),
+        (SimpleNamespace(get_current_span=lambda: known[0]), [None], None, trace.INVALID_SPAN),
+        (SimpleNamespace(), [run], None, trace.INVALID_SPAN),
+    ):
+        known[:] = found
+        monkeypatch.setitem(sys.modules, "openinference.instrumentation.langchain", module)
+        with nullcontext() if around is None else trace.use_span(around):
+            before = trace.get_current_span()
+            with below_openinference():
+                assert trace.get_current_span() is seen
+            assert trace.get_current_span() is before

@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support import PATIENT
+from toolcall_pipeline.mcp.child import Child
 from toolcall_pipeline.mcp.jsonrpc import find_id, find_unread_id, replace_id
-from toolcall_pipeline.mcp.lines import BrokenLineError, LineReader, LineWriter, LongLine
+from toolcall_pipeline.mcp.lines import BrokenLineError, LineReader, LineWriter, LongLine, tell_long
+from toolcall_pipeline.mcp.server import ServerGoneError
 
 LIMIT = 20
 IDS = st.one_of(st.integers(-(10**20), 10**20), st.text(max_size=20))
@@ -67,8 +70,10 @@ async def test_a_line_whose_writer_is_cancelled_is_finished_first() -> None:
     read_end, write_end = os.pipe()
     writer, reader = LineWriter(write_end), LineReader(read_end, 10_000_000)
     first, second = b"a" * 1_000_000 + b"\n", b"b\n"
-    with anyio.move_on_after(0.01):
-        await writer.write(first)  # the pipe is full long before
+    async with anyio.create_task_group() as group:
+        group.start_soon(writer.write, first)
+        await anyio.wait_all_tasks_blocked()  # the pipe is full
+        group.cancel_scope.cancel()
     async with anyio.create_task_group() as group:
         group.start_soon(writer.write, second)
         assert [first, second] == [await reader.read(), await reader.read()]
@@ -118,3 +123,31 @@ def test_only_the_id_is_replaced(restored: object, text: str) -> None:
     line = b'{"id": %s ,"result":{"t": %s}}\n' % (ours, json.dumps(text).encode())
     assert line.replace(ours, theirs) == replace_id(line, ours, theirs)
     assert replace_id(line + ours, ours, theirs) is None
+
+
+def test_what_is_said_of_a_long_line(caplog: pytest.LogCaptureFixture) -> None:
+    """Its sender gets the two sizes, and the log says besides that it was thrown away."""
+    text = "the message of 12,345 bytes is longer than 10,000"
+    assert tell_long(LongLine(b"", b"", 12_345), 10_000) == text
+    assert [record.getMessage() for record in caplog.records] == [f"{text}, and was thrown away"]
+
+
+@pytest.mark.parametrize(("end", "code"), [("exit 3", 3), ("kill -9 $$", 137), ("read more", 0)])
+async def test_a_server_is_a_child_with_lines(end: str, code: int) -> None:
+    """What it reads and writes are lines; it ends with its input at the latest, with the exit code of a shell."""
+    child = Child.start(
+        ["sh", "-c", f'read line; echo "$line, too long for the limit"; echo "$line"; {end}; exit 0'], 9
+    )
+    codes = [child.exit_code]
+    await child.send(b"it\n")
+    with anyio.fail_after(PATIENT):
+        long, line = await child.read(), await child.read()
+        assert (type(long), line) == (LongLine, b"it\n")
+        if code:
+            assert await child.read() is None
+            await child.watch()
+        await child.close(PATIENT)
+    assert [*codes, child.exit_code] == [None, code]
+    with pytest.raises(ServerGoneError) as gone:
+        await child.send(b"more\n")
+    assert gone.value.landed == "no"

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -37,7 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tests", metavar="PATTERNS", help="only these test files, such as test_retry.py,test_c*.py")
     parser.add_argument("--long", action="store_true", help="with the long tests, and all examples of the properties")
     parser.add_argument(
-        "--again", type=Path, metavar="FILE", help="only what was not noticed in the run of this --json"
+        "--again",
+        type=Path,
+        metavar="FILE",
+        help="without what the run of this --json noticed; --check and the new --json count both runs",
     )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N")
     parser.add_argument("--check", action="store_true", help=f"exit 1 if less than {SCORE} %% were noticed")
@@ -56,7 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.tests:
         chosen = attrs.evolve(ROOMS["batch"], tests=tuple(options.tests.split(","))).test_files(_ROOT)
         tests = dict.fromkeys(files, chosen)
-    alive = options.again and {row["mutant"] for row in _read_rows(options.again) if row["verdict"] not in _NOTICED}
+    rows: dict[str, dict[str, Any]] = {}
+    if options.again is not None:
+        rows = {row["mutant"]: row for row in json.loads(options.again.read_text(encoding="utf-8"))}
+    noticed = {key for key, row in rows.items() if row["verdict"] in _NOTICED}
 
     def choose(living: Living) -> list[tuple[str, Mutant]]:
         return [
@@ -64,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for name, room in files.items()
             for file in room
             for mutant in sample_of(file, living, options.sample, options.seed)
-            if alive is None or mutant.key in alive
+            if mutant.key not in noticed
         ]
 
     out = sys.stdout
@@ -78,27 +85,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     began = time.monotonic()
     given = ["-qq", "--capture=sys", "-p", "no:cacheprovider", f"--rootdir={_ROOT}"]
-    # Without it this is the environment of a framework, which may warn as it likes.
-    given += ["--hypothesis-seed=0"] if has_hypothesis() else ["-W", "ignore"]
+    # Without it this is the environment of a framework, which may warn as it likes, and starts processes.
+    given += ["--hypothesis-seed=0"] if has_hypothesis() else ["-W", "ignore", "--capture=no"]
     if not options.long:
         given += ["-m", "not long", *["--examples=10"] * has_hypothesis()]
     ended = pytest.main([*given, *sorted({each for names in tests.values() for each in names})], plugins=[session])
-    if not session.results:
+    if not session.results and (ended or not noticed):
         print(f"nothing was measured: pytest ended with {ended}")
         return 2
-    score = _print(session, time.monotonic() - began)
+    _print(session, time.monotonic() - began)
+    for each in sorted(session.results, key=_is_noticed, reverse=True):  # of two with one key, the one that survived
+        key = each.mutant.key
+        rows[key] = {"mutant": key, "line": each.mutant.line, "verdict": each.verdict, "by": each.noticed_by}
     if options.json is not None:
-        rows = [
-            {"mutant": each.mutant.key, "line": each.mutant.line, "verdict": each.verdict, "by": each.noticed_by}
-            for each in session.results
-        ]
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps([*rows.values()], indent=1) + "\n", encoding="utf-8")
+    score = _score([(key, row["verdict"]) for key, row in rows.items()])
+    print(f"{score:.1f} % of {len(rows)} mutants were noticed")
     return 1 if options.check and score < SCORE else 0
-
-
-def _read_rows(path: Path) -> list[dict[str, str]]:
-    rows: list[dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
-    return rows
 
 
 def sample_of(file: str, living: Living, size: int, seed: str) -> list[Mutant]:
@@ -125,7 +128,7 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _print(session: MutantSession, seconds: float) -> float:
+def _print(session: MutantSession, seconds: float) -> None:
     by_file: dict[str, list[Result]] = {}
     for each in session.results:
         by_file.setdefault(each.mutant.file, []).append(each)
@@ -143,7 +146,6 @@ def _print(session: MutantSession, seconds: float) -> float:
     for name in session.left_out:
         print(f"left out, because it fails without a mutant: {name}")
     print(f"\n{seconds / 60:.1f} minutes")
-    return _score(session.results)
 
 
 def _row(title: str, results: Sequence[Result]) -> str:
@@ -151,12 +153,13 @@ def _row(title: str, results: Sequence[Result]) -> str:
     equivalent = sum(not _is_noticed(each) and each.mutant.key in EQUIVALENT for each in results)
     alive = len(results) - killed - late - equivalent
     counts = f"{len(results):8}{killed:8}{late:11}{alive:10}{equivalent:12}"
-    return f"{title:46}{counts}{_score(results):7.1f}"
+    return f"{title:46}{counts}{_score([(each.mutant.key, each.verdict) for each in results]):7.1f}"
 
 
-def _score(results: Sequence[Result]) -> float:
-    counted = [each for each in results if _is_noticed(each) or each.mutant.key not in EQUIVALENT]
-    return 100 * sum(_is_noticed(each) for each in counted) / len(counted) if counted else 100.0
+def _score(verdicts: Sequence[tuple[str, str]]) -> float:
+    """The percentage that was noticed of those that can be, by the keys of the mutants."""
+    counted = [verdict in _NOTICED for key, verdict in verdicts if verdict in _NOTICED or key not in EQUIVALENT]
+    return 100 * sum(counted) / len(counted) if counted else 100.0
 
 
 def _is_noticed(result: Result) -> bool:

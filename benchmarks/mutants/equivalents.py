@@ -55,6 +55,10 @@ EQUIVALENT: dict[str, str] = {
     "toolcall_pipeline/telemetry/call_spans.py _MAX_TOOLS constant: 10000 -> 10001": (
         "one more tool is remembered, whose spans are only begun quicker"
     ),
+    "toolcall_pipeline/dialogue/turn_state.py TurnState.assign constant: True -> False"
+    " in others = [call for call, repeat in zip(checked, repeats, strict=True) if repeat is None]": (
+        "there is a repeat, or None, for each call that was checked"
+    ),
     "toolcall_pipeline/mcp/http_transport.py HttpTransport.open constant: 1 -> 2"
     " in listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)": "any number but 0 sets the option",
     "toolcall_pipeline/hosts/anthropic_runner.py _list_offered constant: True -> False"

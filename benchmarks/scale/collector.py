@@ -23,7 +23,7 @@ import anyio
 
 from benchmarks.scale.blamed_spans import compare, draw_table, find_trace
 from benchmarks.scale.otlp_receiver import Received, ReceivedSpan, receiving
-from benchmarks.scale.servers import HOST, free_ports, running, wait_for
+from benchmarks.scale.servers import HOST, hold_port, running, wait_for
 from benchmarks.scale.trace_cases import CASES, TraceCase, make_call
 from toolcall_pipeline.middlewares import Trace
 from toolcall_pipeline.semconv import (
@@ -56,7 +56,7 @@ class Collector(NamedTuple):
 def running_collector(python: str) -> Generator[Collector]:
     """Start a Rotel with ports of its own; stop exactly this one in the end."""
     agent = subprocess.run([python, "-c", _WHERE], capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
-    grpc_port, http_port = free_ports(2)
+    grpc_port, http_port = hold_port(), hold_port()
     with receiving() as received, tempfile.TemporaryDirectory(prefix="toolcall-collector-") as folder:
         options = {
             "otlp-grpc-endpoint": f"{HOST}:{grpc_port}",

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.scale.phoenix_spans import ReadSpan, read_spans
-from benchmarks.scale.servers import HOST, free_ports, get, running, wait_for
+from benchmarks.scale.servers import HOST, get, hold_port, running, wait_for
 
 SETTINGS = {  # it opens no connections, its pages load nothing from elsewhere, and it runs no agents
     "PHOENIX_HOST": HOST,
@@ -71,7 +71,7 @@ def serve(port: int, grpc_port: int, data: Path) -> None:
 def running_phoenix(python: str) -> Generator[str]:
     """Start a Phoenix with ports and data of its own, and give its URL; stop exactly this one in the end."""
     with tempfile.TemporaryDirectory(prefix="toolcall-phoenix-", ignore_cleanup_errors=True) as folder:
-        port, grpc_port = free_ports(2)
+        port, grpc_port = hold_port(), hold_port()
         options = ["--port", str(port), "--grpc-port", str(grpc_port), "--data", folder]
         command = [python, "-m", "benchmarks.scale.phoenix", "serve", *options]
         url = f"http://{HOST}:{port}"

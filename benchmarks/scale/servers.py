@@ -24,13 +24,18 @@ def get(url: str) -> bytes:
     return body
 
 
-def free_ports(number: int) -> list[int]:
-    """Return ports that are not in use."""
-    sockets = [socket.create_server((HOST, 0)) for _ in range(number)]
-    ports: list[int] = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+def hold_port() -> int:
+    """Return a port on which nobody listens, and which this process holds until it ends.
+
+    The system gives it to no other process. A server that is named the port may listen on it, again and again: servers
+    set ``SO_REUSEADDR``, as is done here.
+    """
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind((HOST, 0))
+    port: int = held.getsockname()[1]
+    held.detach()  # it stays open
+    return port
 
 
 def wait_for(failure: str, look: Callable[[], T]) -> T:

@@ -62,7 +62,7 @@ class ToolcallMiddleware(FunctionMiddleware):
         offered = {tool.name: self.host.describe(tool, _describe) for tool in tools if isinstance(tool, FunctionTool)}
 
         async def body(call: ValidCall) -> object:
-            if type(call.arguments) is not Accepted or call.params != call.arguments:
+            if call.params != call.arguments:
                 context.arguments = dict(call.params)
             try:
                 await call_next()

@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from faulty_server import find_closed_port
+from benchmarks.scale.servers import hold_port
 
 _READY_WITHIN = 60.0  # seconds
 
@@ -89,7 +89,7 @@ def postgres_server() -> Generator[Server, None, None]:
     assert initdb is not None
     assert server is not None
     with _folder() as folder:
-        data, port = str(folder / "data"), find_closed_port()
+        data, port = str(folder / "data"), hold_port()
         make = [initdb, "-D", data, "-A", "trust", "-U", "tester", "--no-sync", "-E", "UTF8", "--locale=C"]
         subprocess.run(make, check=True, capture_output=True, cwd=folder, **_as_user())
         options = [f"port={port}", f"unix_socket_directories={folder}", "listen_addresses=127.0.0.1", "fsync=off"]
@@ -106,7 +106,7 @@ def redis_server(*options: str) -> Generator[Server, None, None]:
     server = find_program("redis-server")
     assert server is not None
     with _folder() as folder:
-        port = find_closed_port()
+        port = hold_port()
         command = [server, "--port", str(port), "--save", "", "--dir", str(folder), *options]
         with _running(Server(command, folder, port)) as running:
             yield running

@@ -16,6 +16,9 @@ from email.utils import formatdate
 from types import TracebackType
 from typing import Any, Self
 
+from benchmarks.scale.servers import hold_port
+
+CLOSED = hold_port()  # nobody listens there
 HEADERS = {
     "429 in seconds": ("Retry-After: 2",),
     "429 at a date": (f"Retry-After: {formatdate(4_000_000_000, usegmt=True)}",),
@@ -68,20 +71,13 @@ class FaultyServer:
 
     def url(self, fault: str, run: str) -> str:
         """The address at which each request of this run meets this fault."""
-        port = find_closed_port() if fault == "refused" else self.port
+        port = CLOSED if fault == "refused" else self.port
         return f"http://127.0.0.1:{port}/{fault.replace(' ', '-')}/{run}"
 
     def count_effects(self, run: str) -> int:
         """How many requests of a run took effect."""
         keys = self.requests[run]
         return keys.count("") + len(set(keys) - {""})
-
-
-def find_closed_port() -> int:
-    """A port on which nobody listens."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 class _Server(socketserver.ThreadingTCPServer):
