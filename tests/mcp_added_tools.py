@@ -31,6 +31,7 @@ from toolcall_pipeline.mcp.sdk_session import connect_sdk
 from toolcall_pipeline.mcp.server_session import ServerSession
 from toolcall_pipeline.middlewares import Trace, standard
 from toolcall_pipeline.telemetry import Events
+from toolcall_pipeline.testing import FakeClock
 
 BIN = Path(sys.executable).parent
 NODE = BIN.parent / "node_modules" / ".bin"
@@ -274,8 +275,20 @@ async def test_progress_cancellation_and_changes(mode: str) -> None:
             (2, 3, "step 2"),
             (3, 3, "step 3"),
         ]
-        assert kind_of(await standard(tools, timeout=0.5).call("hang", {})) == "outcome_unknown"
-        assert "hang" in json.dumps((await standard(tools).call("list_cancelled", {})).unwrap())
+        outcomes: list[Outcome] = []
+        with FakeClock() as clock, Events() as events, anyio.fail_after(60):
+            limited = standard(tools, timeout=0.5).replace("trace", Trace(sinks=[events]))
+
+            async def call() -> None:
+                outcomes.append(await limited.call("hang", {}))
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(call)
+                await hear_progress(events)
+                clock.advance(0.5)
+            while "hang" not in json.dumps((await standard(tools).call("list_cancelled", {})).unwrap()):  # noqa: ASYNC110
+                await anyio.sleep(0.02)
+        assert [kind_of(each) for each in outcomes] == ["outcome_unknown"]
         assert kind_of(await standard(tools).call("change", {})) == "success"
         await until(lambda: "added" in tools)
         assert server.held_back == ["pid"]

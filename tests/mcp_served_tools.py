@@ -12,9 +12,9 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from http.client import HTTPConnection
 from importlib import import_module
 from pathlib import Path
@@ -168,9 +168,16 @@ async def test_a_cancelled_call_is_cancelled_in_the_tool(transport: str, mode: s
     """Also by a client that gives up, over HTTP by closing the stream."""
     async with connect(transport, mode) as client:
         before = (await client.call_tool("list_cancelled", {})).structured_content["result"]
-        with anyio.move_on_after(0.5):  # a process is to have begun
-            await client.call_tool("hang", {})
+        begun = anyio.Event()
+
+        async def hear(*_: Any) -> None:
+            begun.set()
+
         with anyio.fail_after(30):
+            async with anyio.create_task_group() as group:
+                group.start_soon(partial(client.call_tool, "hang", {}, progress_callback=hear))
+                await begun.wait()
+                group.cancel_scope.cancel()
             while (await client.call_tool("list_cancelled", {})).structured_content["result"] == before:  # noqa: ASYNC110
                 await anyio.sleep(0.02)
 
@@ -506,10 +513,9 @@ def test_a_second_signal_does_not_wait() -> None:
         wire.greet()
         wire.send({"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": {"name": "hang"}})
         wire.ask("ping")
-        wire.process.send_signal(signal.SIGTERM)
-        time.sleep(0.2)  # two signals of one number that are pending are one
-        wire.process.send_signal(signal.SIGTERM)
-        assert wire.process.wait(timeout=4) == 128 + signal.SIGTERM
+        wire.process.send_signal(signal.SIGINT)
+        wire.process.send_signal(signal.SIGTERM)  # not the same one: two that are pending would be one
+        assert wire.process.wait(timeout=4) == 128 + signal.SIGTERM  # after a wait it would be that of the first
 
 
 @pytest.mark.parametrize(

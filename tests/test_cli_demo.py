@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import anyio
 import pytest
 from click.testing import CliRunner, Result
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -20,6 +21,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from toolcall_pipeline import timing
 from toolcall_pipeline.cli.commands import toolcall
 from toolcall_pipeline.cli.demo import demo_command
 from toolcall_pipeline.cli.demo.demo_command import format_arguments, resolve_endpoint
@@ -245,6 +247,16 @@ def collector(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -
     made = Collector(getattr(request, "param", 200))
     yield made
     made.close()
+
+
+def test_a_slow_machine_fails_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the tool that hangs has a limit that a pause of some seconds could reach."""
+
+    def pause(seconds: float) -> anyio.CancelScope:
+        return anyio.move_on_after(seconds if seconds > 10 else 0)
+
+    monkeypatch.setattr(timing, "move_on_after", pause)
+    assert run().exit_code == 0
 
 
 def test_a_collector_receives_every_span(collector: Collector, tmp_path: Path) -> None:

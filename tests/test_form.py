@@ -127,6 +127,14 @@ FORMS: dict[str, tuple[Any, Any, str]] = {
         '{"b": <integer>, "a": <string>}',
     ),
     "an only value": (an_object(a={"const": "x"}), {}, "{\"a\": <'x'>}"),
+    "of a list of links": (
+        {
+            **an_object(v={"$ref": "#/$defs/n"}),
+            "$defs": {"n": an_object(id=INTEGER, next={"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]})},
+        },
+        {},
+        '{"v": {"id": <integer>, "next": {"id": <integer>, "next": <null>}}}',
+    ),
     "of a tuple": (
         an_object(a={"type": "array", "prefixItems": [TEXT, INTEGER], "minItems": 2}),
         {},

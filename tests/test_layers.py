@@ -22,7 +22,7 @@ LAYERS = """
     error_kind
     errors
     call_state guards introspection provider_names parameters.schema
-    call event_loops options parameters.reading toml_file
+    call event_loops options parameters.reading parameters.references toml_file
     privacy
     caller parameters
     identity

@@ -70,8 +70,10 @@ async def test_a_line_whose_writer_is_cancelled_is_finished_first() -> None:
     read_end, write_end = os.pipe()
     writer, reader = LineWriter(write_end), LineReader(read_end, 10_000_000)
     first, second = b"a" * 1_000_000 + b"\n", b"b\n"
-    with anyio.move_on_after(0.01):
-        await writer.write(first)  # the pipe is full long before
+    async with anyio.create_task_group() as group:
+        group.start_soon(writer.write, first)
+        await anyio.wait_all_tasks_blocked()  # the pipe is full
+        group.cancel_scope.cancel()
     async with anyio.create_task_group() as group:
         group.start_soon(writer.write, second)
         assert [first, second] == [await reader.read(), await reader.read()]

@@ -132,6 +132,9 @@ SCHEMAS: dict[str, tuple[Any, Any]] = {
     "writeOnly": (PASSWORD, CANARY),
     "format": ({"type": "string", "format": "password"}, CANARY),
     "a reference": ({"$ref": "#/$defs/password"}, CANARY),
+    "a reference by an anchor": ({"$ref": "#pw"}, CANARY),
+    "a dynamic reference": ({"$dynamicRef": "#pw"}, CANARY),
+    "a reference by an id": ({"$ref": "urn:test:pw"}, CANARY),
     "beside a reference": ({"$ref": "#/$defs/text", "writeOnly": True}, CANARY),
     "allOf": ({"allOf": [{"type": "string"}, {"writeOnly": True}]}, CANARY),
     "then": ({"if": {"type": "string"}, "then": {"writeOnly": True}}, CANARY),
@@ -142,6 +145,8 @@ SCHEMAS: dict[str, tuple[Any, Any]] = {
 }
 DEFINITIONS = {
     "password": PASSWORD,
+    "anchored": {"$dynamicAnchor": "pw", **PASSWORD},
+    "named": {"$id": "urn:test:pw", **PASSWORD},
     "text": {"type": "string"},
     "tree": {
         "type": "object",

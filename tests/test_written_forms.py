@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import quopri
+import shlex
 import time
 import unicodedata
-from base64 import b64encode, urlsafe_b64encode
+from base64 import a85encode, b32encode, b64encode, b85encode, encodebytes, urlsafe_b64encode
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Annotated, Any
@@ -13,6 +16,8 @@ from urllib.parse import quote
 from uuid import UUID
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from test_known_texts import WRITERS, mask
 from toolcall_pipeline import Call, Secret, ToolRegistry
@@ -70,6 +75,41 @@ EQUAL: dict[str, tuple[Any, list[str]]] = {
     ),
     "Latin-1": ("p\u00e4ssw\u00f6rd", ["p%E4ssw%F6rd", repr("p\u00e4ssw\u00f6rd".encode("latin-1")), "cORzc3f2cmQ="]),
     "PowerShell": (WORD, [b64encode(f"x{WORD}".encode("utf-16-le")).decode(), WORD.encode("utf-16-le").hex()]),
+    "big-endian": (WORD, [b64encode(f"x{WORD}".encode("utf-16-be")).decode(), WORD.encode("utf-16-be").hex()]),
+    "a card in pieces": ("4111111111111111", ["\u200b".join("4111111111111111"), "41111111\n11111111"]),
+    "in colours": (
+        WORD,
+        [f"\x1b[01;31m\x1b[K{WORD[:4]}\x1b[m\x1b[K{WORD[4:]}", f"\\u001b[1m{WORD[:4]}\\u001b[0m{WORD[4:]}"],
+    ),
+    "quotes that are doubled": ('it\'s "so"', ["'it''s \"so\"'", '"it\'s ""so"""', shlex.quote('it\'s "so"')]),
+    "a percent sign that is escaped": ("a+b/%41?c", ["".join(f"%{byte:02x}" for byte in b"a+b/%41?c")]),
+    "lists of bytes": (
+        WORD,
+        [
+            " ".join(map(str, WORD.encode())),
+            ",\n  ".join(map(str, b"user:" + WORD.encode())),
+            ", ".join(map(hex, WORD.encode())),
+        ],
+    ),
+    "pieces": (WORD, [str((WORD[:5], WORD[5:])), json.dumps([WORD[:5], WORD[5:9], WORD[9:]])]),
+    "lists of characters": (WORD, [str([*WORD]), json.dumps([*WORD]), json.dumps([*WORD], separators=(",", ":"))]),
+    "quoted-printable": (
+        "p=\u00e4\u20ac w\u00f6rd",
+        [quopri.encodestring("p=\u00e4\u20ac w\u00f6rd".encode()).decode(), "p=3D=C3=A4=E2=82=\r\n=AC w=C3=B6rd"],
+    ),
+    "base32": (WORD, [b32encode(f"a:{WORD}".encode()).decode(), b32encode(WORD.encode()).decode().lower().rstrip("=")]),
+    "base85": (WORD, [a85encode(WORD.encode()).decode(), b85encode(WORD.encode()).decode()]),
+    "codes in codes": (
+        WORD,
+        [
+            b64encode(b64encode(f"ada:{WORD}".encode())).decode(),
+            b64encode(WORD.encode().hex().encode()).decode(),
+            b64encode(WORD.encode()).hex(),
+            b64encode(f"password={quote(WORD, safe='')}%21".encode()).decode(),
+            b64encode(json.dumps([*WORD]).encode()).decode(),
+            WORD.encode().hex().encode().hex(),
+        ],
+    ),
     "escapes of its own": ("&amp;&lt;x", ["%26amp%3B%26lt%3Bx"]),
     "numbers of its own": ("&#65;bcd", ["%26%2365%3Bbcd"]),
 }
@@ -79,6 +119,33 @@ EQUAL: dict[str, tuple[Any, list[str]]] = {
 def test_an_equal_value_is_masked(secret: Any, texts: list[str]) -> None:
     """Dates, numbers, identifiers and bytes have several texts, and each of them tells the secret."""
     assert [text for text in texts if REDACTED not in mask(secret, f"<{text}>")] == []
+
+
+CODES: dict[str, Callable[[bytes], str]] = {
+    "base64": lambda data: b64encode(data).decode(),
+    "base64 for URLs": lambda data: urlsafe_b64encode(data).decode().rstrip("="),
+    "base64 of a mail": lambda data: encodebytes(data).decode(),
+    "base32": lambda data: b32encode(data).decode(),
+    "hex": lambda data: data.hex(),
+    "HEX": lambda data: data.hex().upper(),
+    "hex in pairs": lambda data: data.hex(":"),
+    "bytes": lambda data: ", ".join(map(str, data)),
+    "percent": lambda data: "".join(f"%{byte:02x}" for byte in data),
+}
+
+
+@given(
+    st.text(st.characters(codec="ascii", categories=("L", "N", "P", "S")), min_size=8, max_size=40),
+    st.text("ab:{", max_size=5),
+    st.sampled_from([*CODES]),
+    st.sampled_from(["base64", "base64 for URLs", "base32", "hex", "HEX", "bytes"]),
+)
+@settings(max_examples=50)
+def test_a_secret_is_masked_in_two_codes_of_each_other(secret: str, before: str, inner: str, outer: str) -> None:
+    """A credential is encoded for a header, and the header for a log: no part of either code stays."""
+    once = CODES[inner]((before + secret).encode())
+    for text in (once, CODES[outer](once.encode())):
+        assert REDACTED in mask(secret, f"token {text} was refused"), text
 
 
 # A secret, and the part of it that an error may tell alone.

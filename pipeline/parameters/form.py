@@ -252,7 +252,7 @@ class _Writer:
         kinds = _kinds(node)
         sent_kind = "" if sent is _ABSENT else json_type(sent)
         fits = int(sent_kind in kinds or (sent_kind == "integer" and "number" in kinds))
-        useful = int(kinds != {"null"})
+        useful = int((kinds == {"null"}) is (sent is _ABSENT and _repeats(path)))
         if sent_kind == "object" and fits:
             tags = [
                 (sent[name], values)
@@ -397,6 +397,12 @@ def _object(value: Any) -> JsonObject:
 
 def _array(value: Any) -> list[Any]:
     return value if is_array(value) else []
+
+
+def _repeats(path: str) -> bool:
+    """Whether a path has its last name before: where an object may hold another one of its type, null ends the form."""
+    *above, last = path.split(".")
+    return last in above
 
 
 def _quote(name: str) -> str:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import re
 import sys
-from base64 import b64decode, b64encode
+from base64 import b32decode, b64decode, b64encode
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cached_property, lru_cache
 from html import unescape as unescape_html
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, Final, TypeAlias, cast
 
 import attrs
@@ -57,7 +57,19 @@ _HEX: Final = re.compile(r"[0-9A-Fa-f]+")
 _IN_URL: Final = re.compile(r"%(?:25)*(?:2[BbFf]|3[Dd])|\\/")
 _HEX_APART: Final = re.compile(r"(?<=\b[0-9A-Fa-f]{2})[ :-](?=[0-9A-Fa-f]{2}\b)")
 # What a terminal or a document puts into a word without showing it, or where it begins a line.
-_BROKEN: Final = re.compile(r"[\u00ad\u200b-\u200d\u2060\ufeff]+|\r?\n[ \t]*")
+_BROKEN: Final = re.compile(
+    r"[\u00ad\u200b-\u200d\u2060\ufeff]+|\r?\n[ \t]*|(?:\x1b|\\x1[bB]|\\u001[bB]|\\033|\\e)\[[0-9;:?]{0,20}[A-Za-z]"
+)
+_PIECES: Final = re.compile("['\"], ?['\"]")  # between the pieces of a text in a list, such as its characters
+_QUOTED_PRINTABLE: Final = re.compile(r"(?:=[0-9A-F]{2}|=\r?\n)+")
+# Words that may be a text in base64, base32 or hex, and lists of bytes: in decimal or as 0x41.
+_WORD_OF_CODE: Final = re.compile(r"(?<![A-Za-z0-9+/_-])(?=[a-z]*+[A-Z0-9])[A-Za-z0-9+/_-]{10,10000}+={0,6}")
+_BYTES: Final = re.compile(
+    r"(?<![\w.])(?:0x[0-9a-fA-F]{2}|\d{1,3})(?:(?:,\s*+|\s++)(?:0x[0-9a-fA-F]{2}|\d{1,3})(?!\w)){5,10000}+"
+)
+_MAX_DECODED: Final = 20_000  # characters of a text that is looked through for these
+_MAX_DEPTH: Final = 2  # codes inside of each other
+_BYTE: Final = 256
 _PLAIN = (str, int, float, list, tuple, set, frozenset, Mapping)
 # The packages of types that a value of JSON becomes, and whose text is what a tool would write: a UUID, a URL, a path.
 _WRITTEN: Final = frozenset((
@@ -184,20 +196,7 @@ class Mask:
 
     def __call__(self, text: str) -> str:
         """Return the text with "[redacted]" in place of each secret."""
-        found = [*self._plain.find(_fold(text)), *self._encoded.find(text)]
-        for pattern, read in _IN_TOKENS:
-            if pattern.search(text):
-                joined = _Layer(text, pattern, read)
-                found += [joined.find_origin(*span) for span in self._encoded.find(joined.text)]
-        if _BROKEN.search(text):
-            joined = _Layer(text, _BROKEN, _drop)
-            found += [joined.find_origin(*span) for span in self._long.find(_fold(joined.text))]
-        if _ESCAPED.search(text):
-            unescaped = Unescaped(text)
-            for depth, needles in enumerate(self._unescaped):
-                if unescaped.layers[depth].changes:
-                    layer = _fold(unescaped.layers[depth].text)
-                    found += [unescaped.find_origin(*span, depth) for span in needles.find(layer)]
+        found = self._find(text, 0)
         if not found:
             return text
         shown: list[str] = []
@@ -207,6 +206,40 @@ class Mask:
                 shown += (text[end:first], REDACTED)
             end = max(end, last)
         return "".join([*shown, text[end:]])
+
+    def _find(self, text: str, depth: int) -> list[_Span]:
+        """List where secrets are in a text, that was itself encoded so many times."""
+        found = [*self._plain.find(_fold(text)), *self._encoded.find(text)]
+        for pattern, read in _IN_TOKENS:
+            if pattern.search(text):
+                joined = _Layer(text, pattern, read)
+                found += [joined.find_origin(*span) for span in self._encoded.find(joined.text)]
+        for pattern, read in _JOINED[: None if len(text) <= _MAX_DECODED else 1]:
+            if pattern.search(text):
+                joined = _Layer(text, pattern, read)
+                found += [joined.find_origin(*span) for span in self._long.find(_fold(joined.text))]
+        if len(text) <= _MAX_DECODED and depth < _MAX_DEPTH:
+            found += self._find_coded(text, depth)
+        if _ESCAPED.search(text):
+            unescaped = Unescaped(text)
+            for level, needles in enumerate(self._unescaped):
+                if unescaped.layers[level].changes:
+                    layer = _fold(unescaped.layers[level].text)
+                    found += [unescaped.find_origin(*span, level) for span in needles.find(layer)]
+        return found
+
+    def _find_coded(self, text: str, depth: int) -> Iterator[_Span]:
+        """Yield the words and the lists of bytes that hold a secret once they are decoded, also twice."""
+        found = [
+            (read, match.span())
+            for pattern, decode in _CODES
+            for match in pattern.finditer(text)
+            for read in decode(match[0])
+        ]
+        if found:  # all are looked through at once
+            ends = [*accumulate(len(read) + 1 for read, _ in found)]
+            for first, _ in self._find("\0".join(read for read, _ in found), depth + 1):
+                yield found[bisect_right(ends, first)][1]
 
     @cached_property
     def _forms(self) -> tuple[str, ...]:
@@ -227,7 +260,14 @@ class Mask:
 
     @cached_property
     def _long(self) -> _Needles:
-        return _Needles([text for text in self._forms if len(text) >= _LIKE_A_SECRET and not text.isdigit()], ())
+        return _Needles(
+            [
+                text
+                for text in self._forms
+                if len(text) >= (_LIKE_A_SECRET if not text.isdigit() else _LINE)  # a column may hold a short number
+            ],
+            (),
+        )
 
     @cached_property
     def _encoded(self) -> _Tokens:
@@ -242,7 +282,9 @@ class Mask:
         found: list[_Needles] = []
         for pattern, read in _ESCAPES:
             # A text that has such escapes itself is found with them as well, where they were escaped once more.
-            texts = [*filter(None, dict.fromkeys([*texts, *(_Layer(text, pattern, read).text for text in texts)]))]
+            read_texts = [_Layer(text, pattern, read).text for text in texts]
+            blanks = [text.replace("+", " ") for text in texts] if pattern is _URL_ESCAPE else []  # "%" was escaped too
+            texts = [*filter(None, dict.fromkeys([*texts, *read_texts, *blanks]))]
             lines = [_Layer(line, pattern, read).text for line in lines]
             found.append(_Needles(texts, lines))
         return found
@@ -403,8 +445,9 @@ def _is_short(text: str) -> bool:
 
 def _encode(text: str) -> Iterator[bytes]:
     yield text.encode(errors="replace")
-    yield text.encode("utf-16-le", errors="replace")  # as PowerShell takes a command
+    yield text.encode("utf-16-le", errors="replace").rstrip(b"\0")  # as PowerShell takes a command; or big-endian
     if not text.isascii():
+        yield text.encode("utf-16-be", errors="replace")
         yield text.encode("latin-1", errors="replace")
 
 
@@ -551,6 +594,32 @@ def _read_backslash(written: str) -> str:
     return _LETTERS[found["letter"]] if found["letter"] else ""
 
 
+def _decode_word(word: str) -> Iterator[str]:
+    """Yield what a word says in base64, hex or base32, if that is a text."""
+    for read in (_read_base64, bytes.fromhex, _read_base32):
+        try:
+            text = read(word).decode().strip()
+        except ValueError:
+            continue
+        if text.isprintable() or "".join(text.split()).isprintable():
+            yield text
+
+
+def _read_base32(word: str) -> bytes:
+    digits = word.rstrip("=")
+    return b32decode(digits + "=" * (-len(digits) % 8), casefold=True)
+
+
+def _decode_bytes(written: str) -> Iterator[str]:
+    numbers = [int(each, 16 if "x" in each else 10) for each in written.replace(",", " ").split()]
+    if max(numbers, default=_BYTE) < _BYTE:
+        yield _read_bytes(bytes(numbers))
+
+
+def _read_quoted(written: str) -> str:
+    return _read_bytes(bytes.fromhex(written.replace("=", "")))
+
+
 def _drop(_: str) -> str:
     return ""
 
@@ -559,6 +628,8 @@ def _read_sign(written: str) -> str:
     return {"b": "+", "f": "/", "d": "=", "/": "/"}[written[-1].lower()]
 
 
+_JOINED: Final = ((_BROKEN, _drop), (_QUOTED_PRINTABLE, _read_quoted), (_PIECES, _drop))
+_CODES: Final = ((_WORD_OF_CODE, _decode_word), (_BYTES, _decode_bytes))
 _IN_TOKENS: Final = ((_WRAPPED, _drop), (_IN_URL, _read_sign), (_HEX_APART, _drop))
 _ESCAPES: Final = (  # from the outside in: HTML quotes a URL, and a URL a text as it is written
     (_HTML, _read_html),

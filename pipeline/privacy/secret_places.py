@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple, cast
 
 import attrs
 
-from ..parameters.schema import MAX_FORMS, Form, JsonObject, find_target, is_array, is_object
+from ..parameters.references import References
+from ..parameters.schema import MAX_FORMS, Form, JsonObject, is_array, is_object
 
 _SAME_PLACE: Final = ("allOf", "anyOf", "oneOf")  # lists of further subschemas of the same place
 _SAME_PLACE_ONE: Final = ("if", "then", "else", "not")
@@ -52,6 +53,10 @@ class SecretSchema:
     _facts: dict[int, Facts] = attrs.field(init=False, factory=dict[int, Facts])  # by the id of the forms, which stay
 
     @cached_property
+    def _references(self) -> References:
+        return References(self.schema)
+
+    @cached_property
     def names(self) -> frozenset[str]:
         """The names of secret parameters, wherever they stand."""
         return frozenset(
@@ -83,8 +88,7 @@ class SecretSchema:
             if not is_object(node) or id(node) in found:
                 continue
             found[id(node)] = node
-            if isinstance(reference := node.get("$ref"), str):
-                pending.append(find_target(self.schema, reference))
+            pending += self._references.find(node)
             for keyword in _SAME_PLACE:
                 pending += _items(node.get(keyword))
             pending += [node.get(keyword) for keyword in _SAME_PLACE_ONE]
@@ -174,7 +178,7 @@ class SecretSchema:
         """Whether it or anything below it is marked; a schema that holds itself ends the search."""
         known = self._holding.get(id(form))
         if known is None:
-            known = self._holding[id(form)] = any(map(_is_marked, _every_node(form, self.schema)))
+            known = self._holding[id(form)] = any(map(_is_marked, _every_node(form, self._references)))
         return known
 
 
@@ -182,8 +186,8 @@ def _is_marked(node: Form) -> bool:
     return node.get("writeOnly") is True or node.get("format") == "password"
 
 
-def _every_node(start: Any, root: Form | None = None) -> Iterator[JsonObject]:
-    """Every object in a schema, subschema or not; with ``root`` also what its references lead to."""
+def _every_node(start: Any, references: References | None = None) -> Iterator[JsonObject]:
+    """Every object in a schema, subschema or not; with ``references`` also what they lead to."""
     pending: list[Any] = [start if is_object(start) else dict(start)]
     seen: set[int] = set()
     while pending:
@@ -194,8 +198,7 @@ def _every_node(start: Any, root: Form | None = None) -> Iterator[JsonObject]:
             seen.add(id(node))
             yield node
             pending += node.values()
-            if root is not None and isinstance(reference := node.get("$ref"), str):
-                pending.append(find_target(root, reference))
+            pending += references.find(node) if references is not None else ()
 
 
 def _mapping(node: Any) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from base64 import b64decode
+from base64 import a85encode, b64decode, b85encode
 from collections.abc import Iterator
 from datetime import date, datetime
 from typing import Final
@@ -37,6 +37,7 @@ _GROUPED: Final = re.compile(r"\+?\(?\d[\d ()./-]*\d\Z", re.ASCII)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d\S*\Z", re.ASCII)
 _DATES: Final = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d")
+_QUOTES: Final = (("'", "''"), ('"', '""'), ("'", "'\"'\"'"))  # inside of quotes: in SQL, in CSV, in a shell
 _UNICODE_FORMS: Final = ("NFC", "NFD", "NFKC", "NFKD")
 
 
@@ -92,6 +93,8 @@ def list_other_forms(text: str) -> list[str]:
     if _PART <= len(text) <= _LONGEST_BYTES:  # as bytes are printed that were made a list
         numbers = [*map(str, text.encode(errors="replace"))]
         forms += [", ".join(numbers), ",".join(numbers)]
+        forms += [encode(text.encode(errors="replace")).decode() for encode in (a85encode, b85encode)]
+    forms += [text.replace(quote, written) for quote, written in _QUOTES if quote in text]
     if len(text) <= _LONGEST_NUMBER:
         forms += _write_number(text) if any(map(str.isdigit, text)) else ()
     return [each for each in forms if each != text]

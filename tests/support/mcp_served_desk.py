@@ -68,9 +68,10 @@ async def work(context: ToolContext, steps: int) -> str:
     return "done"
 
 
-@tools.tool
-async def hang() -> str:
-    """Never end; note a cancellation."""
+@tools.tool(context=True)
+async def hang(context: ToolContext) -> str:
+    """Say that it began, and never end; note a cancellation."""
+    context.progress(0, 1, "hanging")
     try:
         await anyio.sleep_forever()
     except anyio.get_cancelled_exc_class():

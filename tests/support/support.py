@@ -96,6 +96,8 @@ class StoppedTime:
 
     def _move_on_after(self, seconds: float) -> anyio.CancelScope:
         scope = anyio.CancelScope()
+        if seconds <= 0:
+            scope.cancel()
         self._ends.append((self.now + seconds, scope))
         return scope
 

@@ -118,7 +118,7 @@ def _add_backends(tools: ToolRegistry) -> None:
             raise ServiceBusyError
         return {"article": article, "price": PRICES[article], "currency": currency}
 
-    @tools.tool(effect="read")
+    @tools.tool(effect="read", timeout=0.3)  # it is tried three times
     async def search_archive(text: str) -> list[str]:
         """Search the catalogues of earlier years. Takes longer than anybody waits."""
         await anyio.sleep(60)
