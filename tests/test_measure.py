@@ -37,6 +37,8 @@ from toolcall_pipeline.testing.overhead.measuring import Backend
 from toolcall_pipeline.testing.overhead.rounds import Run
 from toolcall_pipeline.testing.overhead.slices import Batch, Scenario, Spent
 
+pytestmark = pytest.mark.long  # thousands of calls each
+
 ADD = Call("add", {"a": 1, "b": 2})
 BOTH: list[Backend] = ["asyncio", "trio"]
 
