@@ -33,7 +33,7 @@ EQUIVALENT: dict[str, str] = {
     "toolcall_pipeline/parameters/repair.py _parse return: return too_large -> return None": (
         "anything but params ends the repair, and the first refusal stands"
     ),
-    "toolcall_pipeline/parameters/exact_numbers.py _tokens constant: 'rounded' -> 'XXrounded'": (
+    "toolcall_pipeline/parameters/exact_json.py _tokens constant: 'rounded' -> 'XXrounded'": (
         "the name of a context variable is for whoever debugs it"
     ),
     "toolcall_pipeline/parameters/pydantic_errors.py PydanticErrors._make_problem arithmetic:"

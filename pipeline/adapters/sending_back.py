@@ -12,7 +12,7 @@ import attrs
 
 from ..call import Call
 from ..messages.values import to_data
-from ..parameters.exact_numbers import refuse_constant
+from ..parameters.exact_json import refuse_constant
 from ..tools.view import ToolView
 from .common import text_or_empty
 from .replies import Calls

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeAlias, get_args
 
-from .exact_numbers import NUMBER, is_exact, read_whole
+from .exact_json import NUMBER, is_exact, read_whole
 from .expectations import Expected, Sent
 from .reading import read_literal
 from .schema import class_of, json_type

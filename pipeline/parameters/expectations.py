@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .exact_numbers import Written
+from .exact_json import Written
 from .schema import Form, is_array, json_type
 from .spelling import Choice
 

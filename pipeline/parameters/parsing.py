@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
 
 from ..errors import InvalidParams, MalformedCall, Problem, SetupError
-from .duplicate_keys import refuse_twins
-from .exact_numbers import read_exactly
+from .exact_json import read_exactly, refuse_twins
 from .limits import bound_parse, check_schema, find_growth, is_flat
 from .problems import describe_names, describe_value, refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
 from .schema import ToolSchema, find_open, is_object

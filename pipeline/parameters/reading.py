@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import attrs
 
-from .exact_numbers import NUMBER, Written, refuse_constant
+from .exact_json import NUMBER, Written, refuse_constant
 from .limits import Limits
 from .schema import JsonObject, is_object
 

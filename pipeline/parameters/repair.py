@@ -15,7 +15,7 @@ from ..errors import InvalidParams, MalformedCall, Problem, Repair
 from ..foreign_values import or_default
 from ..privacy import PublicText
 from .coercions import LEAVE_OUT, Rule, coerce
-from .exact_numbers import Written, may_be_read_twice
+from .exact_json import Written, may_be_read_twice
 from .expectations import Sent
 from .limits import Limits, is_incomplete
 from .reading import read_arguments, read_literal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from .exact_numbers import Written
+from .exact_json import Written
 from .reading import read_literal
 from .schema import JsonObject, is_object
 from .spelling import fold, fold_name

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 import anyio
 
 from ...call import Call
-from ...parameters.duplicate_keys import TwinError, build_object
+from ...parameters.exact_json import TwinError, build_object
 from ..terminal_text import CommandError
 
 _CHUNK = 1 << 16  # bytes to read at once; other tasks run between two chunks

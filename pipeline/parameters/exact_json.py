@@ -1,4 +1,7 @@
-"""Read numbers without loss: how JSON writes them, which a float would round, and which digits pydantic would lose.
+"""Read JSON text without loss: no object that has one name twice, and numbers as they are written.
+
+Parsers disagree on the value of an object that has one name twice (RFC 8259, section 4: "unpredictable"), so its
+meaning is unknown; pydantic and json take the last value.
 
 Pydantic reads each number of JSON as a float first: 12345678901234567.89 would become the Decimal 12345678901234568.
 It also cuts or rounds the digits of a time below the microsecond.
@@ -13,8 +16,8 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, Final
 
-from .duplicate_keys import build_object
-from .schema import is_object
+from ..errors import MalformedCall
+from .schema import JsonObject, is_object
 
 # RFC 8259, section 6, with a bounded length; ASCII digits only.
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,40})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
@@ -33,6 +36,45 @@ _DAY: Final = 86_400 * 10**6
 _UNITS: Final = {"Y": 365 * _DAY, "M": 30 * _DAY, "W": 7 * _DAY, "D": _DAY, "H": 3_600 * 10**6, "S": 10**6, "": 10**6}
 _MINUTE: Final = 60 * 10**6
 _MOST: Final = 14  # digits; a longer fraction is never whole: neither 2**15 nor 5**15 divides a unit
+
+
+class TwinError(ValueError):
+    """An object has one name twice. The name is not repeated: it may be private."""
+
+    def __init__(self) -> None:
+        super().__init__("an object has one name twice")
+
+
+def build_object(pairs: list[tuple[str, Any]]) -> JsonObject:
+    """Build an object, as the ``object_pairs_hook`` of a JSON decoder. Raises TwinError if a name comes twice."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise TwinError
+    return found
+
+
+def refuse_twins(text: str, read: object = None) -> MalformedCall | None:
+    """Refuse JSON text with one name twice in an object, at any depth. Returns None for other text, JSON or not.
+
+    Args:
+        text: The text.
+        read: The object that a parser read from it; one with a name for each colon has none twice. None: not known.
+    """
+    if is_object(read) and (text.count(":") <= len(read) or count_names(text) <= len(read)):
+        return None
+    try:
+        _DECODER.decode(text)
+    except TwinError:
+        return MalformedCall("an object has one name twice")
+    except (ValueError, RecursionError):  # the parser that reads the text next reports why
+        pass
+    return None
+
+
+def count_names(text: str) -> int:
+    """Count the names in JSON text, or more than there are: a colon may also stand in a string."""
+    # Where no backslash stands for itself, a quote after one is part of a string, and so is a colon after that.
+    return text.count(":") - (text.count('\\":') if "\\\\" not in text else 0)
 
 
 def read_exactly(text: str, read: Callable[[str], Any]) -> Any:
@@ -196,3 +238,4 @@ def _read_integers(text: str) -> Any:
 
 
 _decode_integers: Final = json.JSONDecoder(parse_constant=refuse_constant, object_pairs_hook=build_object).decode
+_DECODER = json.JSONDecoder(object_pairs_hook=build_object, parse_int=len, parse_float=len, parse_constant=len)
