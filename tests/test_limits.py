@@ -19,6 +19,7 @@ from toolcall_pipeline.middlewares import Validate, standard
 from toolcall_pipeline.parameters import spelling
 from toolcall_pipeline.parameters.limits import _MOST, Growth, count_problems, measure  # pyright: ignore[reportPrivateUsage]  # what is counted
 from toolcall_pipeline.parameters.schema import find_open
+from toolcall_pipeline.parameters.tool_parameters import Parameters
 
 Expr = Union["Add", "Mul", int]
 Tagged = Annotated[Union["Plus", "Times"], Field(discriminator="op")]
@@ -570,3 +571,13 @@ def test_the_place_of_an_item_is_found_once() -> None:
     place = root.enter("a")
     assert place.enter(2) is place.enter(999)
     assert place.enter(0) is not place.enter(1)
+
+
+@pytest.mark.parametrize("is_only_shown", [True, False])
+def test_too_many_targets_of_references_are_found_at_set_up(is_only_shown: bool) -> None:
+    """A schema that only the mask of a call would walk through is refused with the tool, and no call raises."""
+    forms = [{"$dynamicAnchor": "n", "properties": {"x": {"$dynamicRef": "#n"}}} for _ in range(400)]
+    many = {"type": "object", "$defs": {f"d{number}": form for number, form in enumerate(forms)}}
+    accepted = {"type": "object"} if is_only_shown else None
+    with pytest.raises(SetupError, match="lead to more than 100000 places"):
+        Parameters.of_schema(many, "pay", accepted=accepted).compile()

@@ -18,6 +18,7 @@ from ..errors import InvalidParams, MalformedCall, Problem, SetupError
 from .exact_json import read_exactly, refuse_twins
 from .limits import bound_parse, check_schema, find_growth, is_flat
 from .problems import describe_names, describe_value, refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
+from .references import References
 from .schema import ToolSchema, find_open, is_object
 from .tool_parameters import Compiled, Given, Parse, Undeclared, copy_containers
 
@@ -167,6 +168,8 @@ def compile_schema(
         check_schema(schema, name)
     schema = ToolSchema(schema)
     try:
+        if accepted is not None:
+            References(schema)  # the mask of a call follows them
         readings, growth = find_growth(whole, tagged=False)
         validator = jsonschema_rs.validator_for(whole, offline=True, pattern_options=PATTERNS)
     except SetupError as exc:

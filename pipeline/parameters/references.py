@@ -40,7 +40,7 @@ class References:
         named: Whether a part of it has a name, or a reference is by a name.
 
     Raises:
-        SetupError: By `find`: references lead to more than 100,000 places.
+        SetupError: References lead to more than 100,000 places.
     """
 
     def __init__(self, schema: Form) -> None:
@@ -58,7 +58,8 @@ class References:
         self._found: dict[int, list[JsonObject]] = {}  # by the id of a node
         self._looked_for = 0
         if self.named:
-            self._name_parts()
+            for node in self._name_parts():  # now, so that no mask of a call is the first to find too many
+                self.find(node)
 
     def find(self, node: JsonObject) -> list[JsonObject]:
         """List the targets of the references in a node, each once; empty if there are none."""
@@ -100,9 +101,11 @@ class References:
     def _every_resource(self) -> list[JsonObject]:
         return list({id(each): each for held in self._resources.values() for each in held}.values())
 
-    def _name_parts(self) -> None:
+    def _name_parts(self) -> list[JsonObject]:
+        """Note what has a name, and return the nodes with a reference."""
         self._add_resource(_BASE, self._schema)
         pending: list[tuple[Any, tuple[str, ...]]] = [(self._schema, (_BASE,))]
+        referring: list[JsonObject] = []
         while pending:
             node, outer = pending.pop()
             bases: tuple[str, ...] = outer
@@ -123,7 +126,9 @@ class References:
                 self._dynamic.append(node)
             if not node.keys().isdisjoint(REFERENCES):
                 self._bases[id(node)] = bases
+                referring.append(node)
             pending += [(each, bases) for each in node.values()]
+        return referring
 
     def _add_resource(self, uri: str, node: JsonObject) -> None:
         for key in {uri, _last(uri)}:
