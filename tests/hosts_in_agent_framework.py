@@ -153,7 +153,7 @@ class Box:
 
 
 async def test_a_validator_of_the_function_runs_once() -> None:
-    """What the framework has made of the arguments reaches the function as it is."""
+    """The arguments reach the function as the framework has made them."""
     ran: list[Any] = []
 
     @tool

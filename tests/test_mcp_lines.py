@@ -134,7 +134,7 @@ def test_what_is_said_of_a_long_line(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize(("end", "code"), [("exit 3", 3), ("kill -9 $$", 137), ("read more", 0)])
 async def test_a_server_is_a_child_with_lines(end: str, code: int) -> None:
-    """What it reads and writes are lines; it ends with its input at the latest, with the exit code of a shell."""
+    """It reads and writes lines, and ends with its input at the latest, with the exit code of a shell."""
     child = Child.start(
         ["sh", "-c", f'read line; echo "$line, too long for the limit"; echo "$line"; {end}; exit 0'], 9
     )

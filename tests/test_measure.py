@@ -208,7 +208,7 @@ def test_waits_are_told_apart_from_cpu(
 
 
 def test_the_clocks_of_a_slice_are_those_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a slice finds is at least the CPU and the wait that took place in it, of each thread in its own figure."""
+    """A slice finds at least the CPU and the wait that took place in it, of each thread in its own figure."""
     monkeypatch.undo()
 
     def burn(nanoseconds: int) -> None:

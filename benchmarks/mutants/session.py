@@ -33,7 +33,7 @@ _MEMORY = 6 << 30  # bytes of address space; a list that a mutant makes grow for
 
 
 def has_hypothesis() -> bool:
-    """Whether the properties can run; not so in the environment of a framework."""
+    """Look for hypothesis, without which no property runs. The environment of a framework lacks it."""
     return find_spec("hypothesis") is not None
 
 

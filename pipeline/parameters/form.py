@@ -400,7 +400,7 @@ def _array(value: Any) -> list[Any]:
 
 
 def _repeats(path: str) -> bool:
-    """Whether a path has its last name before: where an object may hold another one of its type, null ends the form."""
+    """Detect the last name of a path in it before: an object may hold another of its type, and null ends the form."""
     *above, last = path.split(".")
     return last in above
 
