@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from ..compose import Pipeline, Stack
-from ..errors import SetupError
+from ..base.options import check_number, check_type
+from ..engine.compose import Pipeline, Stack
 from ..executors import Executor
 from ..messages import Wording
-from ..options import check_number, check_type, refuse
 from ..parameters import Limits
-from ..policies import RelayPolicy, RuleSet, read_policy
 from ..privacy import Redact
-from ..stores import Store
 from ..tools import Detector, Errors, ToolView
-from .approve import Approve
 from .available import Available
 from .classify import Classify
-from .dry_run import DryRun
 from .execute import Execute
-from .ledger import Ledger
-from .policy import Policy
-from .quota import Quota
 from .resolve import Resolve
 from .retry import Retry
 from .timeout import Timeout
@@ -32,10 +24,11 @@ from .validate import Validate
 
 if TYPE_CHECKING:
     from ..journal import Journal
+    from ..policies import RelayPolicy, RuleSet
+    from ..stores import Store
 
 
 _ATTEMPTS = 3
-_OF_A_SERVER = ("tools", "telemetry", "trust_annotations")
 
 
 def standard(
@@ -88,7 +81,11 @@ def standard(
     """
     check_type("standard", "tools", tools, ToolView, name="ToolRegistry")
     check_number("standard", "timeout", timeout, above=0, optional=True, unit="seconds")
-    file = _read_policy(policy)
+    sinks, file = [], None
+    if store is not None or policy is not None or journal is not None:
+        from . import standard_durable as durable  # most pipelines keep nothing, and load nothing of this
+
+        sinks, file = durable.list_sinks(journal), durable.read_policy_option(policy)
     if file is not None and policy is not file:
         timeout = file.timeout if timeout is None else timeout
         attempts = file.attempts if attempts == _ATTEMPTS else attempts
@@ -99,7 +96,7 @@ def standard(
     limits = Limits() if limits is None else limits
     pipeline = (
         Stack()
-        .observe(Trace(redact=redact, sinks=_list_sinks(journal)))  # outermost: refused calls are recorded too
+        .observe(Trace(redact=redact, sinks=sinks))  # outermost: refused calls are recorded too
         .check(
             Resolve(tools, canonical_names=canonical_names, listed=listed, renames={} if file is None else file.renames)
         )
@@ -109,63 +106,7 @@ def standard(
         .wrap(Classify(errors))  # inside of retry, which reads the kind of error
         .end(Execute(executor, executors={} if executors is None else executors, detect=detect), wording=wording)
     )
-    if store is not None:
-        pipeline = pipeline.before("retry", Ledger(store))
-    if file is not None:
-        pipeline = _add_policy(pipeline, file, tools, store)
+    if store is not None or file is not None:
+        pipeline = durable.add_stages(pipeline, tools, store, file)
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))
-
-
-def _read_policy(policy: object) -> RelayPolicy | None:
-    """The options of a policy file, or of what was read from one.
-
-    Raises:
-        SetupError: The file is wrong, or has an option about a server; or it is of another type.
-    """
-    if policy is None or isinstance(policy, RelayPolicy):
-        return policy
-    if isinstance(policy, RuleSet):
-        return RelayPolicy(rules=policy)
-    if not isinstance(policy, (str, PathLike)):
-        refuse("standard", "policy", "the path of a policy file or a RuleSet", policy)
-    made = read_policy(cast("str", policy))
-    for name in _OF_A_SERVER:
-        if name in made.given:
-            raise SetupError(f"{made.locate(name)}`{name}` is for the server behind `toolcall proxy`")
-    return made
-
-
-def _add_policy(pipeline: Pipeline, file: RelayPolicy, tools: ToolView, store: Store | None) -> Pipeline:
-    """The stages for the rules and the budgets of a policy.
-
-    Raises:
-        SetupError: A rule or a rename names a tool that is not there, or a rule asks a person without a store.
-    """
-    file.check_tools(tools)
-    innermost = "retry" if store is None else "ledger"
-    for number, budget in enumerate(file.budgets):
-        quota = Quota(budget.calls, budget.per, window=budget.window, store=store)
-        pipeline = pipeline.before(innermost, quota, name=f"quota_{number + 1}")
-    if file.rules is None:
-        return pipeline
-    stage = Policy(file.rules)
-    if "approve" in stage.rules.actions:
-        if store is None:
-            raise SetupError("standard: a rule of the policy says `approve`, which needs `store=` to keep what waits")
-        pipeline = pipeline.before("quota_1" if file.budgets else innermost, Approve(store, stage.rules))
-    if "dry_run" in stage.rules.actions:
-        pipeline = pipeline.after("validate", DryRun(stage.rules))
-    return pipeline.after("validate", stage)
-
-
-def _list_sinks(journal: object) -> list[Journal]:
-    if journal is None:
-        return []
-    from ..journal import Journal, get_journal  # with SQLite; most pipelines do without
-
-    if isinstance(journal, Journal):
-        return [journal]
-    if not isinstance(journal, (str, PathLike)):
-        refuse("standard", "journal", "the path of a file or a Journal", journal)
-    return [get_journal(cast("str", journal))]

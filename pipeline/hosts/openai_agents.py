@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from returns.result import Failure
 
 from ..approvals import Approval
-from ..call import Call, ValidCall, is_failure
-from ..compose import Pipeline
-from ..errors import Crashed, ExecutionFailed, SetupError
+from ..engine.call import Call, ValidCall, is_failure
+from ..engine.compose import Pipeline
+from ..engine.errors import Crashed, ExecutionFailed, SetupError
 from ..messages import File, Image, render
 from ..parameters.schema import is_array, is_object
 from ..privacy import approved

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import attrs
 
-from ..errors import SetupError, Unavailable
+from ..engine.errors import SetupError, Unavailable
 from ..parameters import check_schema
 from ..privacy import get_logger, neutralise
 from ..tools import Effect, Tool, ToolContext, ToolRegistry

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import attrs
 
-from ..errors import SetupError
+from ..engine.errors import SetupError
 
 
 @attrs.frozen

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import attrs
 
-from ..errors import SetupError
+from ..engine.errors import SetupError
 
 if TYPE_CHECKING:
     from .templates import Templates, Texts

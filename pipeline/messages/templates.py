@@ -26,7 +26,7 @@ from operator import attrgetter
 from string import Formatter
 from typing import NamedTuple, TypeAlias, cast
 
-from ..errors import ERROR_TYPES, SetupError
+from ..engine.errors import ERROR_TYPES, SetupError
 
 Texts: TypeAlias = str | Sequence[str]  # of several, the first whose fields are all known is used
 Fields: TypeAlias = Mapping[str, str]

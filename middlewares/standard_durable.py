@@ -1,0 +1,89 @@
+"""The part of the standard stack that keeps something: its ledger, its policy, its journal.
+
+It is a file of its own so that a pipeline without them loads no store, no approvals and no rules.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING, cast
+
+from ..base.options import refuse
+from ..engine.compose import Pipeline
+from ..engine.errors import SetupError
+from ..policies import RelayPolicy, RuleSet, read_policy
+from ..stores import Store
+from ..tools import ToolView
+from .approve import Approve
+from .dry_run import DryRun
+from .ledger import Ledger
+from .policy import Policy
+from .quota import Quota
+
+if TYPE_CHECKING:
+    from ..journal import Journal
+
+_OF_A_SERVER = ("tools", "telemetry", "trust_annotations")
+
+
+def read_policy_option(policy: object) -> RelayPolicy | None:
+    """The options of a policy file, or of what was read from one.
+
+    Raises:
+        SetupError: The file is wrong, or has an option about a server; or it is of another type.
+    """
+    if policy is None or isinstance(policy, RelayPolicy):
+        return policy
+    if isinstance(policy, RuleSet):
+        return RelayPolicy(rules=policy)
+    if not isinstance(policy, (str, PathLike)):
+        refuse("standard", "policy", "the path of a policy file or a RuleSet", policy)
+    made = read_policy(cast("str", policy))
+    for name in _OF_A_SERVER:
+        if name in made.given:
+            raise SetupError(f"{made.locate(name)}`{name}` is for the server behind `toolcall proxy`")
+    return made
+
+
+def add_stages(pipeline: Pipeline, tools: ToolView, store: Store | None, file: RelayPolicy | None) -> Pipeline:
+    """The pipeline with a ledger over the store, and with the stages for the rules and the budgets of a policy.
+
+    Raises:
+        SetupError: A rule or a rename names a tool that is not there, or a rule asks a person without a store.
+    """
+    if store is not None:
+        pipeline = pipeline.before("retry", Ledger(store))
+    if file is None:
+        return pipeline
+    file.check_tools(tools)
+    innermost = "retry" if store is None else "ledger"
+    for number, budget in enumerate(file.budgets):
+        quota = Quota(budget.calls, budget.per, window=budget.window, store=store)
+        pipeline = pipeline.before(innermost, quota, name=f"quota_{number + 1}")
+    if file.rules is None:
+        return pipeline
+    stage = Policy(file.rules)
+    if "approve" in stage.rules.actions:
+        if store is None:
+            raise SetupError("standard: a rule of the policy says `approve`, which needs `store=` to keep what waits")
+        pipeline = pipeline.before("quota_1" if file.budgets else innermost, Approve(store, stage.rules))
+    if "dry_run" in stage.rules.actions:
+        pipeline = pipeline.after("validate", DryRun(stage.rules))
+    return pipeline.after("validate", stage)
+
+
+def list_sinks(journal: object) -> list[Journal]:
+    """The journal as the sinks of Trace; [] without one.
+
+    Raises:
+        SetupError: The file is no journal, or the option is of another type.
+    """
+    if journal is None:
+        return []
+    from ..journal import Journal, get_journal  # a store or a policy alone needs no journal
+
+    if isinstance(journal, Journal):
+        return [journal]
+    if not isinstance(journal, (str, PathLike)):
+        refuse("standard", "journal", "the path of a file or a Journal", journal)
+    return [get_journal(cast("str", journal))]
