@@ -15,9 +15,10 @@ from returns.result import Failure, Success
 from ..base import timing
 from ..base.forking import register_after_fork
 from ..base.options import check_function, check_number, is_count, is_function, is_number
+from ..base.setup_error import SetupError
 from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
-from ..engine.errors import SetupError, ToolError, Unavailable
+from ..engine.errors import ToolError, Unavailable
 from ..engine.report import CANCELLED, kind_of
 from ..identity import join_digest
 from ..stage_state.breaker_window import CallWindow

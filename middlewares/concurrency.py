@@ -23,9 +23,10 @@ from ..base.options import (
     maps_names,
     read_by_name,
 )
+from ..base.setup_error import SetupError
 from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
-from ..engine.errors import SetupError, Unavailable
+from ..engine.errors import Unavailable
 from ..identity import join_digest
 from ..stage_state.concurrency_units import (
     CURRENT_LOOP,

@@ -9,9 +9,10 @@ import attrs
 from returns.result import Failure, Success
 
 from ..base.options import check_function, read_by_name, refuse
+from ..base.setup_error import SetupError
 from ..engine.call import Outcome, ValidCall
 from ..engine.compose import Placement
-from ..engine.errors import ERROR_TYPES, Crashed, ExecutionFailed, SetupError, ToolError
+from ..engine.errors import ERROR_TYPES, Crashed, ExecutionFailed, ToolError
 from ..executors import (
     Executor,
     Guards,

@@ -9,8 +9,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, cast
 
 from ..base.options import refuse
+from ..base.setup_error import SetupError
 from ..engine.compose import Pipeline
-from ..engine.errors import SetupError
 from ..policies import RelayPolicy, RuleSet, read_policy
 from ..stores import Store
 from ..tools import ToolView

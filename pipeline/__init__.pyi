@@ -8,6 +8,7 @@ from . import telemetry as telemetry
 from .approvals import Approval as Approval
 from .approvals import Approvals as Approvals
 from .base.forking import register_after_fork as register_after_fork
+from .base.setup_error import SetupError as SetupError
 from .engine.batch import gather as gather
 from .engine.batch import gather_sync as gather_sync
 from .engine.call import Call as Call
@@ -38,7 +39,6 @@ from .engine.errors import OutcomeUnknown as OutcomeUnknown
 from .engine.errors import Problem as Problem
 from .engine.errors import Repair as Repair
 from .engine.errors import ResourceNotFound as ResourceNotFound
-from .engine.errors import SetupError as SetupError
 from .engine.errors import TimedOut as TimedOut
 from .engine.errors import ToolError as ToolError
 from .engine.errors import Transient as Transient

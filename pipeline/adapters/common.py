@@ -12,9 +12,10 @@ from typing_extensions import TypeIs
 
 from ..base.options import check_type
 from ..base.provider_names import OfferedName, accepts_all, make_provider_name
+from ..base.setup_error import SetupError
 from ..engine.call import Call, Outcome
 from ..engine.call_state import WIRE
-from ..engine.errors import OutcomeUnknown, SetupError, UnknownTool
+from ..engine.errors import OutcomeUnknown, UnknownTool
 from ..messages import Wording, render
 from ..messages.parts import Part
 from ..messages.rendering import render_data, render_failure

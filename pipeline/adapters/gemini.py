@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 from attrs import evolve
 
 from ..base.provider_names import GEMINI, make_provider_name
+from ..base.setup_error import SetupError
 from ..engine.call import Call, Outcome, set_caller
-from ..engine.errors import SetupError
 from ..messages import Wording
 from ..messages.parts import Part, find_media, join_parts
 from ..messages.values import NOTHING

@@ -8,7 +8,7 @@ from typing import cast
 import attrs
 
 from ..base import provider_names
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 from .common import find_field, get_field, list_items, text_or_empty
 
 BEDROCK_ERRORS = (  # events of a stream

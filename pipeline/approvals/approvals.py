@@ -12,7 +12,8 @@ import attrs
 from ..audit import AuditLog
 from ..base import timing
 from ..base.options import check_number, check_type, refuse
-from ..engine.errors import InvalidParams, MalformedCall, SetupError
+from ..base.setup_error import SetupError
+from ..engine.errors import InvalidParams, MalformedCall
 from ..messages import render
 from ..stores import Store
 from ..tools.definition import Tool

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..engine.errors import SetupError
+from .setup_error import SetupError
 
 
 def unwrap(function: Callable[..., Any]) -> Any:

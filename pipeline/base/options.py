@@ -14,9 +14,9 @@ from urllib.parse import SplitResult, urlsplit
 
 import attrs
 
-from ..engine.errors import SetupError
 from .foreign_values import or_default
 from .introspection import is_async
+from .setup_error import SetupError
 
 P = ParamSpec("P")
 Check: TypeAlias = Callable[Concatenate[str, str, Any, P], object]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Self
 
-from ..engine.errors import SetupError
+from .setup_error import SetupError
 
 OPENAI = 64  # characters; https://platform.openai.com/docs/api-reference/chat/create, tools.function.name
 ANTHROPIC = 128  # characters; https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-tool-use

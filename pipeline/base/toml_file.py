@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar, cast
 
 import attrs
 
-from ..engine.errors import SetupError
+from .setup_error import SetupError
 
 T = TypeVar("T")
 IN_CODE = "in code"  # marks a field that no file can set

@@ -11,11 +11,12 @@ import attrs
 from returns.result import Failure, Success
 
 from ..base import timing
+from ..base.setup_error import SetupError
 from ..engine.batch import gather
 from ..engine.call import Call, Outcome
 from ..engine.caller import Caller
 from ..engine.compose.pipeline import Pipeline
-from ..engine.errors import InvalidParams, NotExecuted, Problem, SetupError, UnknownTool
+from ..engine.errors import InvalidParams, NotExecuted, Problem, UnknownTool
 from ..engine.report import error_of
 from ..messages import Profile, Wording, render
 from ..parameters import Parameters

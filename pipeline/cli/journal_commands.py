@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..base.setup_error import SetupError
 from ..engine.compose.pipeline import Pipeline
-from ..engine.errors import SetupError
 from ..engine.report.json_form import Form
 from ..journal import JournalError, JournalFile, Replay, Summary, read_forms, read_lines, summarise
 from ..journal import explain as explain_form

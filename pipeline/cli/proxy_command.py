@@ -17,7 +17,7 @@ import attrs
 from anyio.abc import TaskGroup
 
 from ..base.options import read_url
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 from ..mcp.child import Child
 from ..mcp.lines import LineReader, LineWriter
 from ..mcp.relay import Relay

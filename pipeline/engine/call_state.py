@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import attrs
 
-from .errors import SetupError
+from ..base.setup_error import SetupError
 
 S = TypeVar("S")
 

@@ -22,13 +22,6 @@ Landed: TypeAlias = Literal["no", "maybe", "yes"]
 _MESSAGE_AND_DETAILS = {"message": "message", "parameter": "details.parameter", "suggestions": "details.suggestion"}
 
 
-class SetupError(TypeError, ValueError):
-    """A programmer's mistake at set-up. Raised at once, never during a call.
-
-    It is a TypeError and a ValueError, so ``except TypeError`` and ``except ValueError`` catch it too.
-    """
-
-
 @attrs.frozen
 class Problem:
     """One thing wrong with the arguments.

@@ -12,8 +12,9 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from returns.result import Failure
 
 from ..base.options import check_count
+from ..base.setup_error import SetupError
 from ..engine.call import ValidCall
-from ..engine.errors import Crashed, SetupError, Transient
+from ..engine.errors import Crashed, Transient
 from ..stage_state.loop_state import drop_loop_state, end_with_loop, get_loop_state
 from ..tools.definition import Tool
 from .body import begin_body, end_body

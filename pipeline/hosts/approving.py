@@ -14,9 +14,10 @@ import attrs
 from ..approvals import Approval, Approvals
 from ..base.event_loops import PORTAL
 from ..base.foreign_values import FaultBarrier
+from ..base.setup_error import SetupError
 from ..engine.call import Call, Outcome, ValidCall, is_failure
 from ..engine.compose import Pipeline
-from ..engine.errors import AwaitingApproval, SetupError
+from ..engine.errors import AwaitingApproval
 from ..middlewares.approve import Approve
 from ..privacy import get_logger
 from ..stores import StoreError

@@ -19,9 +19,10 @@ from returns.result import Failure
 from toolcall_pipeline.middlewares import standard
 
 from ..base.options import check_function, check_type, refuse
+from ..base.setup_error import SetupError
 from ..engine.call import Call, Outcome, ValidCall
 from ..engine.compose import Pipeline
-from ..engine.errors import ExecutionFailed, SetupError
+from ..engine.errors import ExecutionFailed
 from ..executors import Executor
 from ..executors.body import begin_body, end_body
 from ..privacy import approved, get_logger, scrub

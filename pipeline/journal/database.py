@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias, cast
 
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 from ..engine.report.json_form import Form
 from ..stores.sqlite import IN_USE, change_to_wal, code_of, read_header
 

@@ -18,7 +18,7 @@ import anyio.to_thread
 from ..base.foreign_values import FaultBarrier
 from ..base.forking import register_after_fork
 from ..base.options import check_number, check_type
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 from ..engine.report import CallReport
 from ..engine.report.json_form import snapshot, write_form
 from ..privacy import get_logger

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import attrs
 
 from ..base import timing
+from ..base.setup_error import SetupError
 from ..engine.call import ValidCall, make_uuid
-from ..engine.errors import SetupError
 from ..identity import delivery_of, intent_of, join_digest, written_digest
 from ..stores import Change, Entry, Store
 from .owners import Owner

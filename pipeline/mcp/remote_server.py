@@ -12,7 +12,8 @@ from returns.result import Failure
 
 from ..base import timing
 from ..base.event_loops import get_event_loop
-from ..engine.errors import NeedsSetup, SetupError, Unavailable
+from ..base.setup_error import SetupError
+from ..engine.errors import NeedsSetup, Unavailable
 from ..privacy import approved, get_logger
 from ..tools import Effect, ToolContext, ToolRegistry
 from ..tools.detectors import TextPolicy

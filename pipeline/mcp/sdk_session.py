@@ -12,7 +12,7 @@ import attrs
 
 from ..base import timing
 from ..base.options import refuse
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 from ..privacy import get_logger
 from .server_session import (
     Answer,

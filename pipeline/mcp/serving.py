@@ -18,9 +18,9 @@ from anyio.abc import TaskGroup
 from ..base import timing
 from ..base.event_loops import get_event_loop
 from ..base.options import check_type
+from ..base.setup_error import SetupError
 from ..engine.call import make_uuid
 from ..engine.compose import Pipeline
-from ..engine.errors import SetupError
 from .asking import AskingCalls
 from .http_transport import OneAnswer
 from .jsonrpc import TOOLS_CALL, Message

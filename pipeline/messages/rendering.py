@@ -9,17 +9,9 @@ import attrs
 from returns.result import Failure, Success
 
 from ..base.provider_names import OfferedName, make_provider_name
+from ..base.setup_error import SetupError
 from ..engine.call import Call, Outcome
-from ..engine.errors import (
-    NO_DETAILS,
-    InvalidParams,
-    OutcomeUnknown,
-    Problem,
-    Repair,
-    SetupError,
-    ToolError,
-    UnknownTool,
-)
+from ..engine.errors import NO_DETAILS, InvalidParams, OutcomeUnknown, Problem, Repair, ToolError, UnknownTool
 from ..privacy import PublicText
 from .default import default_text
 from .text import replace_surrogates

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import attrs
 
 from ..base.options import check_count
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 from .style import Profile, get_profile, get_verbosity
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import SchemaValidator, to_json
 
 from ..base.introspection import get_bound_names, get_docstring, get_open_parameters, unwrap
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 from ..privacy.secret_guard import hide_defaults
 from .annotations import ANYTHING, DECLARED, Known, adapt_annotation
 from .core_schema import make_validator

@@ -9,8 +9,8 @@ from typing import Any, Literal, cast
 import attrs
 
 from ..base.options import check_count, check_number, check_type, read_url, refuse
+from ..base.setup_error import SetupError
 from ..base.toml_file import IN_CODE
-from ..engine.errors import SetupError
 from ..messages import Wording
 from ..messages.templates import Texts
 from ..parameters import Limits

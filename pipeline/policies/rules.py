@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import attrs
 
 from ..base.options import refuse
+from ..base.setup_error import SetupError
 from ..engine.call import ValidCall
-from ..engine.errors import SetupError
 from ..parameters import check_schema
 from ..privacy import PublicText, approved
 from ..tools.definition import Tool

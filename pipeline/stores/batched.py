@@ -22,7 +22,7 @@ import attrs
 from ..base.event_loops import EventLoop, get_event_loop
 from ..base.forking import register_after_fork
 from ..base.options import check_number
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 from ..privacy.safe_logs import get_logger
 from .store import Change, Entry, StoreError, check_changes, make_version
 

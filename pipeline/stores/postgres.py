@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ..base.options import check_type, refuse
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 from .batched import BatchedStore, Get, Job, Page, Write, end_of
 from .store import ANY, Entry, StoreError
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ..base.options import check_type, refuse
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 from .batched import BatchedStore, Get, Job, Page, Write
 from .store import ANY, Change, Entry, StoreError
 

@@ -12,7 +12,7 @@ from typing import Self
 
 from ..base import timing
 from ..base.options import check_type, refuse
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 from .batched import BatchedStore, Get, Job, Page, Write, end_of
 from .store import ANY, Entry, StoreError
 

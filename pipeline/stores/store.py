@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final, Literal, NamedTuple, Protocol, Self, TypeAlias, cast
 
 from ..base.forking import register_after_fork
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 
 
 class _Anything(Enum):

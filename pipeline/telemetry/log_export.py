@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import get_current_span
 
 from ..base import semconv
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 from ..privacy import make_safe
 from .logs import is_first_crash
 

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Sampler
 from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider, set_tracer_provider
 
 from ..base.forking import register_after_fork
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 from .queues import drain_queues, flush_queues
 from .span_tree import ASCII, UNICODE, Guides, draw_tree, id_of
 

@@ -13,7 +13,7 @@ from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 
 from ..base.options import read_items, read_url, refuse
 from ..base.semconv import SCOPE
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider

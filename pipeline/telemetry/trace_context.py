@@ -21,8 +21,8 @@ from opentelemetry.trace import INVALID_SPAN, Span, Tracer, TracerProvider, set_
 from ..base import semconv
 from ..base.foreign_values import FaultBarrier
 from ..base.options import check_type, refuse
+from ..base.setup_error import SetupError
 from ..engine.call import CURRENT_CONVERSATION
-from ..engine.errors import SetupError
 from ..engine.report import CANCELLED
 from ..privacy import get_logger
 from .attributes import to_wire_text

@@ -12,8 +12,9 @@ import anyio.lowlevel
 import attrs
 from returns.result import Failure
 
+from ..base.setup_error import SetupError
 from ..engine.call import Call, ValidCall
-from ..engine.errors import NotExecuted, SetupError, ToolError
+from ..engine.errors import NotExecuted, ToolError
 from ..engine.guards import Guards, NotBegunError, OneEffect
 from ..executors import Executor
 from ..tools.definition import Tool

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import attrs
 
 from ..base import timing
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 from ..stores import ANY, Change, Entry, Store, StoreError
 from ..stores.store import Expected
 from .probes import LOOPS, PATIENCE, WHEN_CANCELLED, Breaks, on_each_loop

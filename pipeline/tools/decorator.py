@@ -9,7 +9,7 @@ import attrs
 from typing_extensions import Unpack
 
 from ..base.introspection import get_docstring, get_open_parameters
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 from ..parameters.docstrings import read_description
 from .context import ToolContext
 from .definition import Tool

@@ -10,7 +10,8 @@ import attrs
 from typing_extensions import Unpack
 
 from ..base.introspection import is_async, unwrap
-from ..engine.errors import SetupError, ToolError
+from ..base.setup_error import SetupError
+from ..engine.errors import ToolError
 from ..parameters import Parameters, Parse, Undeclared, check_schema, copy_containers
 from ..privacy import PublicText
 from .error_tables import ErrorTable, build_error, declared

@@ -16,7 +16,8 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import attrs
 
 from ..base.foreign_values import FaultBarrier, or_default
-from ..engine.errors import Crashed, ExecutionFailed, FailureDetails, SetupError, ToolError
+from ..base.setup_error import SetupError
+from ..engine.errors import Crashed, ExecutionFailed, FailureDetails, ToolError
 from ..messages.values import elide_middle
 from ..privacy import PublicText, approved
 from .client_rules import Kind, kind_of_status

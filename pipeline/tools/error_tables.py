@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast, get_args
 import attrs
 
 from ..base.introspection import is_async
+from ..base.setup_error import SetupError
 from ..base.timing import wall_time
 from ..engine.errors import (
     ERROR_TYPES,
@@ -24,7 +25,6 @@ from ..engine.errors import (
     NeedsUserInput,
     Problem,
     ResourceNotFound,
-    SetupError,
     TimedOut,
     ToolError,
     Transient,

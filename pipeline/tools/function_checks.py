@@ -10,7 +10,7 @@ from inspect import Parameter
 from typing import Any, Final, get_args, get_origin
 
 from ..base.introspection import unwrap
-from ..engine.errors import SetupError
+from ..base.setup_error import SetupError
 from .context import ToolContext
 
 _BOUND: Final = ("self", "cls")

@@ -12,7 +12,8 @@ import attrs
 
 from ..base.introspection import unwrap
 from ..base.provider_names import ProviderNames
-from ..engine.errors import SetupError, Unavailable
+from ..base.setup_error import SetupError
+from ..engine.errors import Unavailable
 from .availability import RemovalGate
 from .decorator import ToolDecorator
 from .definition import Tool

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast, get_
 
 from ..base.introspection import is_async, unwrap
 from ..base.options import check_count, check_function, check_number, refuse
-from ..engine.errors import SetupError, ToolError
+from ..base.setup_error import SetupError
+from ..engine.errors import ToolError
 from ..parameters import Undeclared, check_schema
 from .client_rules import Kind
 from .error_tables import KINDS, Errors, ErrorTable

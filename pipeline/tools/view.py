@@ -10,7 +10,8 @@ from ..base.foreign_values import FaultBarrier
 from ..base.forking import register_after_fork
 from ..base.options import read_names
 from ..base.provider_names import ProviderNames
-from ..engine.errors import SetupError, Unavailable
+from ..base.setup_error import SetupError
+from ..engine.errors import Unavailable
 from ..privacy import get_logger
 from .availability import ToolLock, ToolLocks, ViewGate
 from .definition import Tool

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 import attrs
 
-from ...engine.errors import SetupError
 from ..forking import register_after_fork
+from ..setup_error import SetupError
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal

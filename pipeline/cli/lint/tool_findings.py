@@ -17,7 +17,7 @@ from ...adapters import anthropic, openai
 from ...adapters.definable import find_top_union, has_odd_names
 from ...base.introspection import unwrap
 from ...base.provider_names import ANTHROPIC, OPENAI
-from ...engine.errors import SetupError
+from ...base.setup_error import SetupError
 from ...messages.style import CHARACTERS_PER_TOKEN
 from ...privacy import neutralise
 from ...tools.definition import Tool

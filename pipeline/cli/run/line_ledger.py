@@ -18,11 +18,12 @@ import attrs
 from returns.result import Failure
 
 from ...base.foreign_values import or_default
+from ...base.setup_error import SetupError
 from ...engine.call import Call, Outcome, ResolvedCall, ValidCall, make_uuid
 from ...engine.call_state import StateKey
 from ...engine.compose import Handler, Placement
 from ...engine.compose.pipeline import Pipeline
-from ...engine.errors import OutcomeUnknown, SetupError
+from ...engine.errors import OutcomeUnknown
 from ...identity import intent_of, join_digest
 from ...ledger import Delivery, Names, lives
 from ...messages.text import format_count

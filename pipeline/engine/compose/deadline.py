@@ -9,8 +9,9 @@ from typing import TypeVar
 from returns.result import Failure
 
 from ...base import timing
+from ...base.setup_error import SetupError
 from ..call import Call, Outcome
-from ..errors import SetupError, TimedOut
+from ..errors import TimedOut
 from ..guards import Guards, TimeLimit
 
 C = TypeVar("C", bound=Call)

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any, cast
 
+from ...base.setup_error import SetupError
 from ...tools.view import ToolView
 from ..call import Call
-from ..errors import SetupError
 from .phases import depth
 from .stage import Stage
 

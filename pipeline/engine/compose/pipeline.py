@@ -15,6 +15,7 @@ from returns.result import Failure
 from ...base.event_loops import PORTAL
 from ...base.introspection import bind_by_name
 from ...base.options import check_type
+from ...base.setup_error import SetupError
 from ...messages.wording import Wording
 from ...parameters import Given
 from ...privacy import approved
@@ -22,7 +23,7 @@ from ...telemetry.logs import log_failure
 from ...tools.definition import Tool, refuse_as_name
 from ...tools.view import ToolView
 from ..call import Call, Outcome, ResolvedCall, ValidCall, set_wording
-from ..errors import Crashed, ResourceNotFound, SetupError, ToolError
+from ..errors import Crashed, ResourceNotFound, ToolError
 from ..report import CallReport, LiveSink, notify
 from .order import check_order, check_tool_names
 from .resources import OpenResources, find_closed, list_resources, needs_opening

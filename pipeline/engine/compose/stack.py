@@ -7,9 +7,9 @@ from typing import Any, Generic, cast, overload
 import attrs
 from typing_extensions import TypeVar
 
+from ...base.setup_error import SetupError
 from ...messages.wording import Wording
 from ..call import Call, ResolvedCall, ValidCall
-from ..errors import SetupError
 from ..report import Observer
 from .pipeline import Pipeline
 from .stage import Check, End, Middleware, Role, Stage

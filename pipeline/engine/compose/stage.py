@@ -13,9 +13,10 @@ import attrs
 from returns.result import Failure, Result, Success
 
 from ...base.introspection import unwrap
+from ...base.setup_error import SetupError
 from ...tools.definition import Tool
 from ..call import Call, Outcome, ResolvedCall
-from ..errors import SetupError, ToolError
+from ..errors import ToolError
 from ..report import Observer
 from .phases import read_check_phases, read_end_phase, read_middleware_phases
 from .placement import ANYWHERE, Placement

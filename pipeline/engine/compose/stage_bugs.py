@@ -7,8 +7,9 @@ from typing import Any, cast
 
 from returns.result import Failure, Success
 
+from ...base.setup_error import SetupError
 from ..call import Call
-from ..errors import ERROR_TYPES, SetupError
+from ..errors import ERROR_TYPES
 from .stage import Stage
 
 

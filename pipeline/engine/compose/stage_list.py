@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self, cast
 
-from ..errors import SetupError
+from ...base.setup_error import SetupError
 from .stage import AnyStage, End, Role, Stage
 
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 import attrs
 from returns.result import Failure, Success
 
-from ..errors import Crashed, NotExecuted, SetupError
+from ...base.setup_error import SetupError
+from ..errors import Crashed, NotExecuted
 from .call_guards import Guards
 from .guard import NotBegunError, tool_of
 from .landed import as_outcome_unknown, denies_effect, landed_of

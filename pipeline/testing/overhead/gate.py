@@ -8,9 +8,9 @@ from math import inf
 import attrs
 
 from ...base.options import check_count, check_number
+from ...base.setup_error import SetupError
 from ...engine.call import Call
 from ...engine.compose.pipeline import Pipeline
-from ...engine.errors import SetupError
 from .figures import Figure
 from .measurement import Measurement, Options
 from .measuring import Backend, run_measurement

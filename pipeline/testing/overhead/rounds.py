@@ -12,8 +12,8 @@ import anyio
 import attrs
 from returns.result import Failure, Success
 
+from ...base.setup_error import SetupError
 from ...engine.call import Call
-from ...engine.errors import SetupError
 from ...engine.report import kind_of
 from .figures import Figure
 from .slices import Batch, Scenario, Spent, probe, run_there_and_back

@@ -12,9 +12,10 @@ import attrs
 from returns.result import Failure
 
 from ...base.introspection import is_async
+from ...base.setup_error import SetupError
 from ...engine.call import Call, is_failure
 from ...engine.compose.pipeline import Pipeline
-from ...engine.errors import Crashed, InvalidParams, MalformedCall, SetupError, ToolError, Transient, UnknownTool
+from ...engine.errors import Crashed, InvalidParams, MalformedCall, ToolError, Transient, UnknownTool
 from ...engine.report import kind_of
 from ...messages import render
 from ...tools import Tool
