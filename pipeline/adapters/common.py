@@ -18,6 +18,7 @@ from ..messages.parts import Part
 from ..messages.rendering import render_data, render_failure
 from ..messages.result_parts import find_parts, read_mcp
 from ..messages.values import NOTHING, SCALARS
+from ..nesting import refuse_deep
 from ..options import check_type
 from ..provider_names import OfferedName, accepts_all, make_provider_name
 from ..tools.view import ToolView
@@ -146,8 +147,8 @@ class PartialCall:
         if not text.endswith("}"):
             return False
         try:
-            return isinstance(json.loads(text), dict)
-        except (ValueError, RecursionError):
+            return isinstance(json.loads(refuse_deep(text)), dict)
+        except ValueError:
             return False
 
     @property

@@ -12,6 +12,7 @@ import attrs
 
 from ..call import Call
 from ..messages.values import to_data
+from ..nesting import refuse_deep
 from ..parameters.exact_json import refuse_constant
 from ..tools.view import ToolView
 from .common import text_or_empty
@@ -121,8 +122,8 @@ _NO_JSON = object()
 
 def _decode(text: str) -> object:
     try:
-        return _read_json(text)
-    except (ValueError, RecursionError):
+        return _read_json(refuse_deep(text))
+    except ValueError:
         return _NO_JSON
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from ..errors import InvalidParams, MalformedCall, ToolError
 from ..foreign_values import or_default
+from ..nesting import refuse_deep
 from .style import Verbosity
 
 # The first is the last line of Pydantic AI. A small model sent its call again unchanged without it, and less often with
@@ -122,7 +123,7 @@ def _read_sent(error: InvalidParams) -> Mapping[str, Any]:
     found: Any = error.sent if error.read is None else error.read
     try:
         if isinstance(found, str) and len(found) <= _MAX_READ:
-            found = json.loads(found)
-    except (ValueError, RecursionError):
+            found = json.loads(refuse_deep(found))
+    except ValueError:
         return {}
     return cast("Mapping[str, Any]", found) if isinstance(found, (dict, Mapping)) else {}
