@@ -169,8 +169,8 @@ async def test_a_failing_stage_is_freed_with_its_outcome() -> None:
         held.append(weakref.ref(local := Held()))
         outcome: Any = await call_next(call)
         error: Any = outcome.failure()
+        del local
         raise error.cause
-        return local
 
     for stage in (before, after):
         for pipeline in make_pipelines(tools):

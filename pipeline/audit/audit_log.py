@@ -16,6 +16,7 @@ import attrs
 
 from .. import timing
 from ..identity import join_digest
+from ..nesting import refuse_deep
 from ..options import check_type, refuse
 from ..stage_state.shared_values import SharedValues
 from ..stores import Change, Entry, Store, StoreError
@@ -236,7 +237,7 @@ def _read_head(value: bytes) -> _Head | None:
 
 def _read_row(entry: Entry) -> Row | None:
     try:
-        row: Any = json.loads(entry.value)
-    except (ValueError, TypeError, RecursionError):
+        row: Any = json.loads(refuse_deep(entry.value.decode()))
+    except (ValueError, TypeError):
         return None
     return cast("Row", row) if isinstance(row, dict) else None

@@ -179,7 +179,7 @@ async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it
 
     # A few workers, for a task per call would cost more than the call. One gets itself as an argument: as a variable
     # around it, it would hold itself, and with itself all calls and outcomes until a collection of garbage.
-    async def work(again: Callable[[Any], Awaitable[None]]) -> None:
+    async def work(again: Any) -> None:
         nonlocal workers
         while ready:
             index = ready.popleft()

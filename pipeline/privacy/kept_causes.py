@@ -13,11 +13,8 @@ from typing import Any, cast
 
 from ..foreign_values import or_default
 
-# Past a subclass that overrides them.
-_STACK, _CAUSE, _CONTEXT = (vars(BaseException)[f"__{name}__"] for name in ("traceback", "cause", "context"))
-_GROUP = vars(BaseExceptionGroup)["exceptions"]
 _MOST = 1_000
-_frames: dict[tuple[str, str, int, bytes], FrameType] = {}  # by the place that they stand for
+_frames: dict[int, tuple[CodeType, FrameType]] = {}  # by the id of a code, with the code, so that no other one gets it
 _OF_A_MODULE = ("__name__", "__spec__", "__loader__")  # `traceback` finds the source by them
 
 
@@ -36,56 +33,41 @@ def release_frames(cause: Any) -> Any:
 
 @or_default(None)  # a stack that cannot be copied stays
 def _release(cause: BaseException) -> None:
+    _release_one(cause)
+    if cause.__context__ is None and cause.__cause__ is None and not isinstance(cause, BaseExceptionGroup):
+        return
     waiting, seen = [cause], {id(cause)}
     for each in waiting:
-        stack = _STACK.__get__(each)
-        if stack is not None and not _is_released(stack):
-            _STACK.__set__(each, _copy(stack))
+        _release_one(each)
         for led in _list_led(each):
-            if id(led) not in seen:
+            if led is not None and id(led) not in seen:
                 seen.add(id(led))
                 waiting.append(led)
 
 
-def _list_led(exc: BaseException) -> Iterator[BaseException]:
-    for led in (_CAUSE.__get__(exc), _CONTEXT.__get__(exc)):
-        if led is not None:
-            yield led
-    if isinstance(exc, BaseExceptionGroup):
-        yield from _GROUP.__get__(exc)
+def _list_led(exc: BaseException) -> list[BaseException | None]:
+    inner = cast("BaseExceptionGroup[BaseException]", exc).exceptions if isinstance(exc, BaseExceptionGroup) else ()
+    return [exc.__cause__, exc.__context__, *inner]
 
 
-def _is_released(stack: TracebackType) -> bool:
-    return stack.tb_frame.f_code.co_names == _MARKS
-
-
-def _copy(stack: TracebackType | None) -> TracebackType | None:
-    links: list[TracebackType] = []
-    while stack is not None:
+def _release_one(exc: BaseException) -> None:
+    stack = exc.__traceback__
+    if stack is None or ((found := _frames.get(id(stack.tb_frame.f_code))) is not None and found[1] is stack.tb_frame):
+        return
+    links = [stack]
+    while (stack := stack.tb_next) is not None:
         links.append(stack)
-        stack = stack.tb_next
     made: TracebackType | None = None
     for link in reversed(links):
-        made = TracebackType(made, _stand_for(link.tb_frame), link.tb_lasti, link.tb_lineno)
-    return made
+        frame = link.tb_frame
+        found = _frames.get(id(frame.f_code)) or _make_frame(frame)
+        made = TracebackType(made, found[1], link.tb_lasti, link.tb_lineno)
+    exc.__traceback__ = made
 
 
-def _stand_for(frame: FrameType) -> FrameType:
-    code = frame.f_code
-    if code.co_names == _MARKS:
-        return frame
-    place = code.co_filename, code.co_qualname, code.co_firstlineno, code.co_linetable
-    found = _frames.get(place)
-    if found is None:
-        if len(_frames) >= _MOST:
-            _frames.clear()
-        found = _frames[place] = _make_frame(code, frame.f_globals)
-    return found
-
-
-def _make_frame(of: CodeType, module: dict[str, Any]) -> FrameType:
+def _make_frame(stands_for: FrameType) -> tuple[CodeType, FrameType]:
     """A frame at the place of another one, of a generator that never runs: it has no variables, and no caller."""
-    code = _never.__code__
+    of, module, code = stands_for.f_code, stands_for.f_globals, _never.__code__
     missing = max(0, len(of.co_code) - len(code.co_code))
     code = code.replace(
         co_filename=of.co_filename,
@@ -96,12 +78,13 @@ def _make_frame(of: CodeType, module: dict[str, Any]) -> FrameType:
         co_code=code.co_code + code.co_code[-2:] * (missing // 2),  # as long as the table of lines says
     )
     known = {name: module[name] for name in _OF_A_MODULE if name in module}
-    return cast("FrameType", FunctionType(code, known)().gi_frame)
+    frame = cast("FrameType", FunctionType(code, known)().gi_frame)
+    if len(_frames) >= _MOST:
+        _frames.clear()
+    _frames[id(code)] = code, frame
+    _frames[id(of)] = made = of, frame
+    return made
 
 
-def _never() -> Iterator[object]:
-    yield _NEVER_RAN
-
-
-_NEVER_RAN = None
-_MARKS = _never.__code__.co_names
+def _never() -> Iterator[None]:
+    yield
