@@ -61,10 +61,6 @@ def test_what_a_guide_names_exists(path: Path) -> None:
     text = path.read_text()
     made = "".join((ROOT / each).read_text() for each in ("Makefile", "make/checks.mk"))
     targets = set(re.findall(r"^([a-z-]+):", made, re.MULTILINE))
-        re.findall(
-            r"^([a-z-]+):", "".join((ROOT / each).read_text() for each in ("Makefile", "make/checks.mk")), re.MULTILINE
-        )
-    )
     assert [
         name
         for name in re.findall(r"\btest_\w+\.py", text)
