@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, cast
 
-from ..foreign_values import or_default
-
 _MOST = 1_000
 _frames: dict[int, tuple[CodeType, FrameType]] = {}  # by the id of a code, with the code, so that no other one gets it
 _OF_A_MODULE = ("__name__", "__spec__", "__loader__")  # `traceback` finds the source by them
@@ -27,15 +25,16 @@ def release_frames(cause: Any) -> Any:
         cause: An exception; anything else comes back as it is.
     """
     if isinstance(cause, BaseException):
-        _release(cause)
+        try:
+            _release_one(cause)
+            if cause.__context__ is not None or cause.__cause__ is not None or isinstance(cause, BaseExceptionGroup):
+                _release_led(cause)
+        except Exception:  # noqa: BLE001, S110  # one that overrides its attributes keeps its stack
+            pass
     return cause
 
 
-@or_default(None)  # a stack that cannot be copied stays
-def _release(cause: BaseException) -> None:
-    _release_one(cause)
-    if cause.__context__ is None and cause.__cause__ is None and not isinstance(cause, BaseExceptionGroup):
-        return
+def _release_led(cause: BaseException) -> None:
     waiting, seen = [cause], {id(cause)}
     for each in waiting:
         _release_one(each)
@@ -52,20 +51,21 @@ def _list_led(exc: BaseException) -> list[BaseException | None]:
 
 def _release_one(exc: BaseException) -> None:
     stack = exc.__traceback__
-    if stack is None or ((found := _frames.get(id(stack.tb_frame.f_code))) is not None and found[1] is stack.tb_frame):
+    if stack is None or ((found := _frames.get(id(stack.tb_frame.f_code))) and found[1] is stack.tb_frame):
         return
-    links = [stack]
-    while (stack := stack.tb_next) is not None:
+    links: list[TracebackType] = []
+    while stack is not None:
         links.append(stack)
-    made: TracebackType | None = None
+        stack = stack.tb_next
     for link in reversed(links):
         frame = link.tb_frame
-        found = _frames.get(id(frame.f_code)) or _make_frame(frame)
-        made = TracebackType(made, found[1], link.tb_lasti, link.tb_lineno)
-    exc.__traceback__ = made
+        code = frame.f_code
+        found = _frames.get(id(code))
+        stack = TracebackType(stack, found[1] if found else _make_frame(frame), link.tb_lasti, link.tb_lineno)
+    exc.__traceback__ = stack
 
 
-def _make_frame(stands_for: FrameType) -> tuple[CodeType, FrameType]:
+def _make_frame(stands_for: FrameType) -> FrameType:
     """A frame at the place of another one, of a generator that never runs: it has no variables, and no caller."""
     of, module, code = stands_for.f_code, stands_for.f_globals, _never.__code__
     missing = max(0, len(of.co_code) - len(code.co_code))
@@ -82,8 +82,8 @@ def _make_frame(stands_for: FrameType) -> tuple[CodeType, FrameType]:
     if len(_frames) >= _MOST:
         _frames.clear()
     _frames[id(code)] = code, frame
-    _frames[id(of)] = made = of, frame
-    return made
+    _frames[id(of)] = of, frame
+    return frame
 
 
 def _never() -> Iterator[None]:
