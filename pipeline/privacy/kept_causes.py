@@ -1,8 +1,8 @@
 """Exceptions that an error keeps: the stack as files, lines and functions, and no longer the frames themselves.
 
-A traceback holds the frames of its functions with all their variables. From Python 3.12 on it also holds those of their
-callers, one of which holds the outcome: a cycle. A failing call would stay in memory until the next collection of
-garbage, with its arguments and all that its body had read. The variables may hold secrets, too.
+A traceback holds the frames of its functions with all their variables. From Python 3.12 on it also holds the frames of
+their callers. One of these holds the outcome, which is a cycle: a failing call would stay in memory until the next
+collection of garbage, with its arguments and its variables. The variables may hold secrets, too.
 """
 
 from __future__ import annotations
