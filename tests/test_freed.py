@@ -14,7 +14,7 @@ from returns.result import Failure
 
 from support import PATIENT, Exported
 from toolcall_pipeline import Call, Outcome, Pipeline, ToolContext, ToolFailed, ToolRegistry, gather, is_failure
-from toolcall_pipeline.errors import Crashed
+from toolcall_pipeline.engine.errors import Crashed
 from toolcall_pipeline.middlewares import Trace, standard
 from toolcall_pipeline.testing.clocks import no_waiting
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from toolcall_pipeline.base.nesting import MOST_LEVELS, TooDeepError, is_deep, refuse_deep
 from toolcall_pipeline.cli.run.calls_file import parse_line
 from toolcall_pipeline.mcp import jsonrpc
 from toolcall_pipeline.messages.values import write_data
-from toolcall_pipeline.nesting import MOST_LEVELS, TooDeepError, is_deep, refuse_deep
 
 HOLES = {"arrays": ("[", "]"), "objects": ('{"a":', "}"), "with a text that ends oddly": ('["\\"]}",', "]")}
 

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import attrs
 
-from ..call import Call
+from ..base.nesting import refuse_deep
+from ..engine.call import Call
 from ..messages.values import to_data
-from ..nesting import refuse_deep
 from ..parameters.exact_json import refuse_constant
 from ..tools.view import ToolView
 from .common import text_or_empty

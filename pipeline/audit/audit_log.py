@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import attrs
 
-from .. import timing
+from ..base import timing
+from ..base.nesting import refuse_deep
+from ..base.options import check_type, refuse
 from ..identity import join_digest
-from ..nesting import refuse_deep
-from ..options import check_type, refuse
 from ..stage_state.shared_values import SharedValues
 from ..stores import Change, Entry, Store, StoreError
 

@@ -9,7 +9,7 @@ from typing import IO, Any, cast
 
 import attrs
 
-from ..report.json_form import VERSION, Form
+from ..engine.report.json_form import VERSION, Form
 from .database import JournalError, JournalFile
 
 _NEEDED = ("form", "id", "name", "outcome", "kind", "stages", "attempts")

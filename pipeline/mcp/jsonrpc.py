@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeGuard, cast
 
 import attrs
 
-from ..nesting import refuse_deep
+from ..base.nesting import refuse_deep
 
 Message: TypeAlias = dict[str, Any]
 TOOLS_CALL: Final = "tools/call"

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from .. import timing
-from ..nesting import is_deep
+from ..base import timing
+from ..base.nesting import is_deep
 from ..policies.relay_policy import RelayPolicy
 from ..privacy import get_logger, neutralise
 from ..tools import ToolRegistry

@@ -18,8 +18,8 @@ from typing import Any, Final, cast
 
 from typing_extensions import Unpack
 
-from ..errors import SetupError
-from ..nesting import is_deep
+from ..base.nesting import is_deep
+from ..base.setup_error import SetupError
 from ..privacy import neutralise
 from ..tools import Effect, Tool
 from ..tools.tool_options import ToolOptions

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, cast
 from uuid import uuid4
 
-from ..nesting import refuse_deep
+from ..base.nesting import refuse_deep
 from .parts import Part, join_parts
 from .result_parts import find_parts
 from .values import elide_middle, to_data

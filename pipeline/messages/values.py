@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any, cast
 
-from ..nesting import MOST_LEVELS
+from ..base.nesting import MOST_LEVELS
 
 NOTHING = "(no output)"  # most providers refuse an empty tool result
 _SMALL = 10**15

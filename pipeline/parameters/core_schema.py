@@ -29,7 +29,7 @@ from pydantic import Base64Encoder, ByteSize, EncodedBytes, EncodedStr, TypeAdap
 from pydantic.types import Base64UrlEncoder
 from pydantic_core import PydanticCustomError, SchemaValidator, core_schema, to_json, to_jsonable_python
 
-from ..nesting import refuse_deep
+from ..base.nesting import refuse_deep
 from .exact_json import build_object, find_token, loses_digits, read_exactly, refuse_constant
 from .formats import describe_format
 

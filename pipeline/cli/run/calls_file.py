@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, cast
 
 import anyio
 
-from ...call import Call
-from ...nesting import TooDeepError, refuse_deep
+from ...base.nesting import TooDeepError, refuse_deep
+from ...engine.call import Call
 from ...parameters.exact_json import TwinError, build_object
 from ..terminal_text import CommandError
 
