@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -237,9 +238,8 @@ def test_nothing_of_a_call_paints_the_terminal(command: list[str], tmp_path: Pat
 
 
 def _make_newer(path: Path) -> None:
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("pragma user_version = 99")
-    db.close()
 
 
 async def test_a_store_of_a_newer_release(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -307,9 +308,8 @@ def write_five(path: Path, secret: bytes = b"") -> list[str]:
 
 
 def tamper(path: Path, how: Tamper) -> None:
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         how(db)
-    db.close()
 
 
 def run(*command: str) -> tuple[int, str]:
@@ -347,14 +347,13 @@ def test_who_writes_another_chain_needs_the_secret(tmp_path: Path) -> None:
     assert whole[0] == 0
     assert "5 rows, whole; head 5:" in whole[1]
     assert "were written with a secret" in run("audit", str(path), "--verify")[1]
-    with sqlite3.connect(path) as db:  # rows 1 to 3 are true, and row 4 holds the digest of row 3
+    with closing(sqlite3.connect(path)) as db, db:  # rows 1 to 3 are true, and row 4 holds the digest of row 3
         digest = json.loads(db.execute("select value from entries where key = ?", (row_key(4),)).fetchone()[0])[
             "before"
         ]
         remove(4, 5)(db)
         head = json.dumps([3, digest, "0" * 40, True]).encode()
         db.execute("update entries set value = ? where key = ?", (head, b"audit-head"))
-    db.close()
     code, text = run("audit", str(path), "--verify", "--secret-file", str(secret))
     assert (code, text) == (1, "the head was not written by a holder of the secret\n")
 

@@ -263,7 +263,7 @@ async def test_files_that_are_no_journal(name: str, content: bytes | None, told:
 def test_a_database_of_something_else(tmp_path: Path) -> None:
     """It is neither read nor written."""
     path = tmp_path / "other.db"
-    with sqlite3.connect(path) as other:
+    with closing(sqlite3.connect(path)) as other, other:
         other.execute("CREATE TABLE calls (a)")
     for open_it in (JournalFile.open, JournalFile.read):
         with pytest.raises(JournalError, match="something else"):
@@ -304,7 +304,7 @@ async def test_a_later_version(tmp_path: Path) -> None:
     """It says which version is there and which is read."""
     path = tmp_path / "calls.db"
     await record(path)
-    with sqlite3.connect(path) as later:
+    with closing(sqlite3.connect(path)) as later, later:
         later.execute("PRAGMA user_version = 99")
     for open_it in (JournalFile.open, JournalFile.read):
         with pytest.raises(JournalError, match=r"version 99.*up to 2"):
@@ -320,10 +320,10 @@ async def test_an_earlier_version_is_brought_to_this_one(tmp_path: Path, monkeyp
     monkeypatch.undo()
     with JournalFile.read(path) as file:
         assert list(file) == before
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
     JournalFile.open(path).close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (2,)
     assert forms_of(path) == before
 
@@ -332,7 +332,7 @@ async def test_a_truncated_file(tmp_path: Path) -> None:
     """Reading it ends with one line that says so."""
     path = tmp_path / "calls.db"
     await record(path)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2])

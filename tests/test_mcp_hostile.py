@@ -135,7 +135,7 @@ async def test_odd_progress_does_no_harm(number: bytes) -> None:
         assert (await desk.receive())["id"] == 1
 
 
-@pytest.mark.parametrize("depth", [100, 900, 930, 940, 945, 3_000])
+@pytest.mark.parametrize("depth", [100, 190, 200, 3_000])
 async def test_deep_definitions_end_nothing(depth: int) -> None:
     """A list that is too deep to read is told as that, one that can be read is used; twice, since it is compared."""
     deep = '{"a":' * depth + "1" + "}" * depth
@@ -154,7 +154,7 @@ async def test_deep_definitions_end_nothing(depth: int) -> None:
         for number in range(2):
             desk.send(call(number, "pay", {"cents": 1}))
             answer = await desk.receive()
-            assert (number, "does not list" in text_of(answer)) in ((number, False), (number, depth > 900))
+            assert ("does not list" in text_of(answer)) is (depth > 190)
             server.say(b'{"method":"notifications/tools/list_changed"}\n')
             await desk.receive_line()
         group.cancel_scope.cancel()

@@ -76,6 +76,7 @@ def test_a_wheel_from_the_sdist(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     with tarfile.open(build(SdistBuilder, ROOT, tmp_path)) as archive:
         archive.extractall(tmp_path, filter="data")
     (root,) = (each for each in tmp_path.iterdir() if each.is_dir())
+    assert (root / "pipeline" / "README.md").is_file()  # the sdist has the guides, and the wheel none
     assert not (root / "toolcall_pipeline").exists()
     assert zipfile.ZipFile(build(WheelBuilder, root, tmp_path)).namelist() == wheel.namelist()
 
@@ -142,8 +143,9 @@ def test_the_wheel_holds_one_package(wheel: zipfile.ZipFile) -> None:
         for folder, start in (("pipeline", ROOT / "pipeline"), ("middlewares", ROOT))
         for path in (ROOT / folder).rglob("*.py")
     }
-    operations = {f"telemetry/operations/{name}" for name in ("README.md", "alerts.yml", "dashboard.json")}
+    operations = {f"telemetry/operations/{name}" for name in ("alerts.yml", "dashboard.json")}
     assert files | {f"toolcall_pipeline/{name}" for name in (*operations, "py.typed", "__init__.pyi")} <= held
+    assert [name for name in held if name.endswith(".md")] == []
 
 
 def test_the_metadata(wheel: zipfile.ZipFile) -> None:

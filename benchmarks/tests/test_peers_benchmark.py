@@ -121,15 +121,10 @@ def test_a_subject_that_cannot_be_measured_is_left_out_and_named(tmp_path: Path,
 
 
 def test_every_peer_has_a_module_and_an_environment() -> None:
-    """The catalogue, the modules and the Makefile name the same ones, and each has a reason for every scenario."""
+    """The catalogue, the modules and the environments name the same ones, and each has a reason for every scenario."""
     modules = {file.stem.removeprefix("in_") for file in FOLDER.glob("in_*.py")}
-    makefile = (ROOT / "Makefile").read_text()
-    [peers] = re.findall(r"^PEERS := (.*)$", makefile, re.MULTILINE)
-    [hosts] = re.findall(r"^MORE_HOSTS := (.*)$", makefile, re.MULTILINE)
-    needs = re.findall(r"^NEEDS_(\w+) :=", makefile, re.MULTILINE)
-    assert modules == set(PEERS) == {OURS, *peers.split()}
-    assert len(needs) == len(set(needs))
-    assert set(needs) == {*peers.split(), *hosts.split()}
+    environments = (ROOT / "make" / "environments.txt").read_text()
+    assert modules == set(PEERS) == {OURS, *re.findall(r"^peers/(\w+):", environments, re.MULTILINE)}
     assert set(REASONS) == set(BY_KEY)
     assert set(in_ours.ONLY) < set(in_ours.VARIANTS)
 

@@ -10,6 +10,7 @@ import attrs
 from returns.result import Failure, Success
 from typing_extensions import TypeIs
 
+from ..base.nesting import refuse_deep
 from ..base.options import check_type
 from ..base.provider_names import OfferedName, accepts_all, make_provider_name
 from ..base.setup_error import SetupError
@@ -147,8 +148,8 @@ class PartialCall:
         if not text.endswith("}"):
             return False
         try:
-            return isinstance(json.loads(text), dict)
-        except (ValueError, RecursionError):
+            return isinstance(json.loads(refuse_deep(text)), dict)
+        except ValueError:
             return False
 
     @property

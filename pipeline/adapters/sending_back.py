@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import attrs
 
+from ..base.nesting import refuse_deep
 from ..engine.call import Call
 from ..messages.values import to_data
 from ..parameters.exact_json import refuse_constant
@@ -121,8 +122,8 @@ _NO_JSON = object()
 
 def _decode(text: str) -> object:
     try:
-        return _read_json(text)
-    except (ValueError, RecursionError):
+        return _read_json(refuse_deep(text))
+    except ValueError:
         return _NO_JSON
 
 

@@ -15,6 +15,7 @@ import re
 from typing import Any, cast
 from uuid import uuid4
 
+from ..base.nesting import refuse_deep
 from ..engine.call import Call
 from .common import CUT_OFF
 
@@ -109,8 +110,8 @@ def _read_named(text: str) -> list[Call]:
     calls: list[Call] = []
     for match in _NAMED.finditer(text):
         try:
-            data, _ = _DECODER.raw_decode(text, match.end())
-        except (ValueError, RecursionError):
+            data, _ = _DECODER.raw_decode(refuse_deep(text, match.end()), match.end())
+        except ValueError:
             return []
         calls.append(Call(match[1], _dump(data)))
     return calls
@@ -157,7 +158,7 @@ def _read_json(text: str, *, tagged: bool = False) -> list[Call]:
     place = 0
     try:
         while place < len(text):
-            data, end = _DECODER.raw_decode(text, place)
+            data, end = _DECODER.raw_decode(refuse_deep(text, place), place)
             items: list[Any] = cast("list[Any]", data) if isinstance(data, list) else [data]
             each = [_read_object(item, tagged=tagged) for item in items]
             if not each or None in each:
@@ -165,7 +166,7 @@ def _read_json(text: str, *, tagged: bool = False) -> list[Call]:
             calls += [call for call in each if call is not None]
             between = _BETWEEN.match(text, end)
             place = end if between is None else between.end()
-    except (ValueError, RecursionError):
+    except ValueError:
         return []
     return calls
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import attrs
 
 from ..base import timing
+from ..base.nesting import refuse_deep
 from ..base.options import check_type, refuse
 from ..identity import join_digest
 from ..stage_state.shared_values import SharedValues
@@ -236,7 +237,7 @@ def _read_head(value: bytes) -> _Head | None:
 
 def _read_row(entry: Entry) -> Row | None:
     try:
-        row: Any = json.loads(entry.value)
-    except (ValueError, TypeError, RecursionError):
+        row: Any = json.loads(refuse_deep(entry.value.decode()))
+    except (ValueError, TypeError):
         return None
     return cast("Row", row) if isinstance(row, dict) else None

@@ -16,6 +16,7 @@ from pydantic_core import ArgsKwargs, SchemaValidator, to_json
 from pydantic_core.core_schema import definitions_schema
 
 from ..base.foreign_values import FaultBarrier, or_default
+from ..base.nesting import refuse_deep
 from ..engine.errors import InvalidParams, MalformedCall, Repair
 from ..parameters import Limits, Parameters, Parse, Rule, copy_containers
 
@@ -94,8 +95,8 @@ def load(arguments: object) -> dict[str, Any] | None:
     """Return the object that a framework finds in arguments, which may be JSON text; None: it finds no object."""
     if isinstance(arguments, str):
         try:
-            arguments = json.loads(arguments) if arguments else {}
-        except (ValueError, RecursionError):
+            arguments = json.loads(refuse_deep(arguments)) if arguments else {}
+        except ValueError:
             return None
     return dict(cast("Mapping[str, Any]", arguments)) if isinstance(arguments, Mapping) else None
 

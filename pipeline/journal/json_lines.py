@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
+import attrs
+
 from ..engine.report.json_form import VERSION, Form
 from .database import JournalError, JournalFile
 
@@ -62,8 +64,19 @@ def read_forms(path: Path) -> tuple[Iterable[Form], int]:
     """
     if path.suffix == ".jsonl":
         return read_lines(path), 0
-    file = JournalFile.read(path)
-    return file, file.dropped
+    with JournalFile.read(path) as file:
+        return _Calls(path), file.dropped
+
+
+@attrs.frozen
+class _Calls:
+    """The calls of a journal, whose file is open while they are read, and no longer."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[Form]:
+        with JournalFile.read(self.path) as file:
+            yield from file
 
 
 def _read_line(line: str, place: str) -> Form:

@@ -12,6 +12,8 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeGuard, cast
 
 import attrs
 
+from ..base.nesting import refuse_deep
+
 Message: TypeAlias = dict[str, Any]
 TOOLS_CALL: Final = "tools/call"
 PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"  # in ``_meta``, in the versions without a handshake
@@ -46,7 +48,7 @@ def parse(line: bytes) -> Any:
     """Read a line. Bytes that are not UTF-8 are read as U+FFFD, since some servers read them so.
 
     Raises:
-        ValueError: It is not JSON, or nested more deeply than Python reads.
+        ValueError: It is not JSON, or nested in more than 200 levels.
     """
     return _decode(_STRICT, line)
 
@@ -64,10 +66,7 @@ def parse_leniently(line: bytes) -> Any:
 
 
 def _decode(decoder: json.JSONDecoder, line: bytes) -> Any:
-    try:
-        return decoder.decode(line.decode(errors="replace").strip())
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    return decoder.decode(refuse_deep(line.decode(errors="replace").strip()))
 
 
 def split_array(line: bytes) -> list[bytes]:
@@ -107,10 +106,7 @@ def hides_call(line: bytes) -> bool:
     """
     if not _SPELLED_CALL.search(line):
         return False
-    try:
-        waiting: list[object] = [_PAIRS.decode(line.decode(errors="replace").strip())]
-    except RecursionError:
-        return True
+    waiting: list[object] = [_PAIRS.decode(line.decode(errors="replace").strip())]
     while waiting:
         each = waiting.pop()
         if isinstance(each, _Pairs):

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import anyio
 
 from ..base import timing
+from ..base.nesting import is_deep
 from ..policies.relay_policy import RelayPolicy
 from ..privacy import get_logger, neutralise
 from ..tools import ToolRegistry
@@ -172,7 +173,4 @@ class KnownTools:
 
 
 def _differ(before: object, now: object) -> bool:
-    try:
-        return before != now
-    except RecursionError:  # as deep as Python can read
-        return True
+    return is_deep(before) or is_deep(now) or before != now

@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 
 from typing_extensions import Unpack
 
+from ..base.nesting import is_deep
 from ..base.setup_error import SetupError
 from ..privacy import neutralise
 from ..tools import Effect, Tool
@@ -146,8 +147,10 @@ def make_fingerprint(definition: Mapping[str, Any]) -> str:
         ValueError: It is not JSON, or too deep.
     """
     parts = {name: definition[name] for name in _PARTS if definition.get(name) is not None}
+    if is_deep(parts):
+        raise ValueError("the definition is nested too deeply")
     try:
         text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
-    except (RecursionError, TypeError) as exc:
-        raise ValueError(f"the definition is no JSON, or too deep: {type(exc).__name__}") from exc
+    except TypeError as exc:
+        raise ValueError(f"the definition is no JSON: {type(exc).__name__}") from exc
     return f"sha256:{sha256(text.encode()).hexdigest()}"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from ..base.foreign_values import or_default
+from ..base.nesting import refuse_deep
 from ..engine.errors import InvalidParams, MalformedCall, ToolError
 from .style import Verbosity
 
@@ -122,7 +123,7 @@ def _read_sent(error: InvalidParams) -> Mapping[str, Any]:
     found: Any = error.sent if error.read is None else error.read
     try:
         if isinstance(found, str) and len(found) <= _MAX_READ:
-            found = json.loads(found)
-    except (ValueError, RecursionError):
+            found = json.loads(refuse_deep(found))
+    except ValueError:
         return {}
     return cast("Mapping[str, Any]", found) if isinstance(found, (dict, Mapping)) else {}

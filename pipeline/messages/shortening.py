@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, cast
 from uuid import uuid4
 
+from ..base.nesting import refuse_deep
 from .parts import Part, join_parts
 from .result_parts import find_parts
 from .values import elide_middle, to_data
@@ -84,9 +85,9 @@ def _fit_text(text: str, room: int, way: str) -> str:
     """Shorten a text, which may be JSON."""
     if len(text) > room and text.lstrip()[:1] in ("{", "["):
         try:
-            fitted = shorten_data(json.loads(text, parse_float=_keep_token), room, way)
+            fitted = shorten_data(json.loads(refuse_deep(text), parse_float=_keep_token), room, way)
             return _TOKEN.sub(r"\1", json.dumps(fitted, ensure_ascii=False))
-        except (ValueError, RecursionError):  # it is not JSON
+        except ValueError:  # it is not JSON
             pass
     return elide(text, room, way)
 

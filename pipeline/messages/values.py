@@ -7,6 +7,8 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any, cast
 
+from ..base.nesting import MOST_LEVELS
+
 NOTHING = "(no output)"  # most providers refuse an empty tool result
 _SMALL = 10**15
 _LEFT_OUT = "\n… ({:,} characters left out) …\n"
@@ -90,7 +92,7 @@ def to_data(value: object) -> tuple[Any, str]:
     try:
         if _is_json_data(value):
             return value, _write_finite(value)
-    except (ValueError, RecursionError):  # NaN, a number of too many digits, a value that holds itself
+    except ValueError:  # NaN, a number of too many digits, a value that holds itself
         pass
     from .plain_values import to_plain
 
@@ -110,8 +112,10 @@ def _is_json_data(value: Any) -> bool:
     """
     level: list[Any] = [value]
     seen = set[int]()
+    levels = 0
     while not (kinds := set(map(type, level))) <= SCALARS:
-        if not kinds <= _DATA:
+        levels += 1
+        if not kinds <= _DATA or levels > MOST_LEVELS:
             return False
         lists: list[Any] = [each for each in level if type(each) is list] if list in kinds else []
         dicts: list[Any] = [each for each in level if type(each) is dict] if dict in kinds else []

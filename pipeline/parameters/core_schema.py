@@ -29,6 +29,7 @@ from pydantic import Base64Encoder, ByteSize, EncodedBytes, EncodedStr, TypeAdap
 from pydantic.types import Base64UrlEncoder
 from pydantic_core import PydanticCustomError, SchemaValidator, core_schema, to_json, to_jsonable_python
 
+from ..base.nesting import refuse_deep
 from .exact_json import build_object, find_token, loses_digits, read_exactly, refuse_constant
 from .formats import describe_format
 
@@ -299,8 +300,8 @@ def make_json_reader(node: Any) -> Callable[[object], object]:
         if not isinstance(value, str):
             raise PydanticCustomError("json_type", "Input should be {expected}", {"expected": "a string"})
         try:
-            _DECODER.decode(value)
-        except (ValueError, RecursionError) as exc:
+            _DECODER.decode(refuse_deep(value))
+        except ValueError as exc:
             raise PydanticCustomError("json_text", "Input should be {expected}", {"expected": _EXPECTED}) from exc
         return read_exactly(value, lambda _: read_text(to_json(value)))
 

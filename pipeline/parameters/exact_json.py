@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, Final
 
+from ..base.nesting import refuse_deep
 from ..engine.errors import MalformedCall
 from .schema import JsonObject, is_object
 
@@ -63,10 +64,10 @@ def refuse_twins(text: str, read: object = None) -> MalformedCall | None:
     if is_object(read) and (text.count(":") <= len(read) or count_names(text) <= len(read)):
         return None
     try:
-        _DECODER.decode(text)
+        _DECODER.decode(refuse_deep(text))
     except TwinError:
         return MalformedCall("an object has one name twice")
-    except (ValueError, RecursionError):  # the parser that reads the text next reports why
+    except ValueError:  # the parser that reads the text next reports why
         pass
     return None
 
@@ -116,8 +117,8 @@ def _collect(text: str) -> Mapping[float, str | float]:
         return value
 
     try:
-        json.loads(text, parse_float=read_float, parse_int=str)
-    except (ValueError, RecursionError):  # `read` reports why
+        json.loads(refuse_deep(text), parse_float=read_float, parse_int=str)
+    except ValueError:  # `read` reports why
         return {}
     return {value: _choose(written) for value, written in tokens.items()} if is_rounded else {}
 
@@ -165,9 +166,10 @@ class Written:
             strict: Whether a control character in a string, such as a line end, is refused.
 
         Raises:
-            ValueError: The text is not JSON, has a number that a float would round, or an object with one name twice.
-            RecursionError: It is nested too deeply.
+            ValueError: The text is not JSON, has a number that a float would round, an object with one name twice, or
+                more than 200 levels.
         """
+        refuse_deep(text)
         if "-0" in text and _NEGATIVE_ZERO.search(text) is not None:
             self.negative_zero = True
         if strict and _IS_SPELT.search(text) is None:

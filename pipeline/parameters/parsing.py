@@ -175,7 +175,7 @@ def compile_schema(
         validator = jsonschema_rs.validator_for(whole, offline=True, pattern_options=PATTERNS)
     except SetupError as exc:
         raise SetupError(f"{name}: {exc}") from exc
-    except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as exc:
+    except (ValueError, jsonschema_rs.ReferencingError) as exc:
         raise SetupError(f"{name}: its parameters are no JSON Schema: {exc}") from exc
     is_valid, flat = validator.is_valid, is_flat(whole)
     find_problems = ProblemFinder(validator, whole, schema, readings).find

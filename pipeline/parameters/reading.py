@@ -47,12 +47,12 @@ def read_literal(text: str, written: Written | None = None) -> Any:
         return None
     try:
         return _read_json(text, written)
-    except (ValueError, RecursionError):
+    except ValueError:
         pass
     try:
         translated = write_as_json(text) if len(text) <= _MAX_LITERAL else None
         return None if translated is None else _read_json(translated, written)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 

@@ -315,7 +315,7 @@ def _read_sent(arguments: object, error: object, written: Written) -> JsonObject
         return read_arguments(arguments)
     try:
         found = written.read(arguments)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return found if is_object(found) else None
 
@@ -338,7 +338,7 @@ def _read_whole_text(arguments: object, written: Written) -> JsonObject | None:
     elif text.startswith("{"):
         found = read_literal(text, written)
         if found is None:
-            with suppress(ValueError, RecursionError):
+            with suppress(ValueError):
                 found = written.read(text, strict=False)
     return found if is_object(found) and _is_unicode(found) else None
 

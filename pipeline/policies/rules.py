@@ -238,5 +238,5 @@ def _compile_arguments(schema: object) -> Callable[[Any], bool] | None:
     check_schema(cast("object", schema), "arguments")
     try:
         return jsonschema_rs.validator_for(dict(cast("Any", schema)), offline=True, pattern_options=PATTERNS).is_valid
-    except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as exc:
+    except (ValueError, jsonschema_rs.ReferencingError) as exc:
         raise SetupError(f"PolicyRule: `arguments` must be a JSON Schema: {str(exc).splitlines()[0]}") from exc

@@ -7,6 +7,8 @@ from typing import Any, Final, LiteralString, NewType, TypeAlias, cast
 
 import attrs
 
+from .kept_causes import release_frames
+
 PublicText = NewType("PublicText", str)
 # The type of every text that an error passes on to the model: a literal of the source code, or an approved text.
 # ``str(exc)`` is a plain str and so a type error. (In pyright; mypy takes any str for a LiteralString.)
@@ -63,13 +65,16 @@ class RemoteCause(Exception):  # noqa: N818  # it stands for an exception of any
 def private(*, positional: bool = False) -> Any:
     """Make an attrs field for the developer alone, such as a cause for the log. Its default is None.
 
-    The field is in no ``repr`` and no comparison. A pickle replaces an exception in it by a `RemoteCause`, and leaves
-    out any other value.
+    The field is in no ``repr`` and no comparison. Of an exception in it the stack keeps no variables. A pickle replaces
+    an exception by a `RemoteCause`, and leaves out any other value.
 
     Args:
         positional: Whether the field may be given by position. Default False: by name only.
     """
-    return attrs.field(default=None, repr=False, eq=False, kw_only=not positional, metadata={_PRIVATE: True})
+    metadata = {_PRIVATE: True}
+    return attrs.field(
+        default=None, repr=False, eq=False, kw_only=not positional, metadata=metadata, converter=release_frames
+    )
 
 
 def public_fields(cls: type[Any]) -> tuple[tuple[int, str], ...]:

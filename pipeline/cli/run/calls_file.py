@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 
 import anyio
 
+from ...base.nesting import TooDeepError, refuse_deep
 from ...engine.call import Call
 from ...parameters.exact_json import TwinError, build_object
 from ..terminal_text import CommandError
@@ -120,14 +121,12 @@ def parse_line(number: int, raw: bytes) -> CallLine:
 
 def _read_line(number: int, raw: bytes) -> CallLine:
     try:
-        found: object = _DECODER.decode((raw.removeprefix(_BOM) if number == 1 else raw).decode())
+        found: object = _DECODER.decode(refuse_deep((raw.removeprefix(_BOM) if number == 1 else raw).decode()))
     except UnicodeDecodeError as exc:
         return _malformed(number, f"not UTF-8: byte 0x{raw[exc.start]:02x} in column {exc.start + 1}")
     except json.JSONDecodeError as exc:
         return _malformed(number, f"not JSON: {exc.msg}, in column {exc.colno}")
-    except RecursionError:
-        return _malformed(number, "nested too deeply")
-    except TwinError as exc:
+    except (TooDeepError, TwinError) as exc:
         return _malformed(number, str(exc))
     except ValueError as exc:  # NaN, or a number of more digits than Python converts
         return _malformed(number, f"not JSON: {str(exc).partition(';')[0]}")

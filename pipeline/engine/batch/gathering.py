@@ -177,7 +177,9 @@ async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it
     ends = None if timeout is None else timing.monotonic() + timeout
     workers = min(limit, len(ready))
 
-    async def work() -> None:  # a few workers, for a task per call would cost more than the call
+    # A few workers, for a task per call would cost more than the call. One gets itself as an argument: as a variable
+    # around it, it would hold itself, and with itself all calls and outcomes until a collection of garbage.
+    async def work(again: Any) -> None:
         nonlocal workers
         while ready:
             index = ready.popleft()
@@ -198,15 +200,15 @@ async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it
                 ready.extendleft(reversed(order.release(index, outcomes[index])))  # they have waited longest
                 for _ in range(min(limit - workers, len(ready) - 1)):  # this worker takes one of them
                     workers += 1
-                    group.start_soon(work)
+                    group.start_soon(again, again)
         workers -= 1
 
     if len(todo) == 1:  # as in most replies; a task for one call costs more than the call
-        await work()
+        await work(work)
         return cast("list[Outcome]", outcomes)
     async with anyio.create_task_group() as group:
         for _ in range(workers):
-            group.start_soon(work)
+            group.start_soon(work, work)
     return cast("list[Outcome]", outcomes)
 
 

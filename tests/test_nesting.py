@@ -1,0 +1,64 @@
+"""The bound on how deep text and values are nested is our own, and the same on every version of Python."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from toolcall_pipeline.base.nesting import MOST_LEVELS, TooDeepError, is_deep, refuse_deep
+from toolcall_pipeline.cli.run.calls_file import parse_line
+from toolcall_pipeline.mcp import jsonrpc
+from toolcall_pipeline.messages.values import write_data
+
+HOLES = {"arrays": ("[", "]"), "objects": ('{"a":', "}"), "with a text that ends oddly": ('["\\"]}",', "]")}
+
+
+def nest(levels: int, opened: str = "[", closed: str = "]", inner: str = "1") -> str:
+    return opened * levels + inner + closed * levels
+
+
+@pytest.mark.parametrize("holes", HOLES)
+@pytest.mark.parametrize(("levels", "deep"), [(MOST_LEVELS, False), (MOST_LEVELS + 1, True), (100_000, True)])
+def test_text_has_at_most_200_levels(holes: str, levels: int, deep: bool) -> None:
+    """It is measured without being read, and brackets in its texts do not count."""
+    text = nest(levels, *HOLES[holes])
+    if deep:
+        with pytest.raises(TooDeepError):
+            refuse_deep(text)
+    else:
+        assert is_deep(json.loads(refuse_deep(text))) is False
+
+
+def test_only_the_value_that_begins_there_is_measured() -> None:
+    """What stands before a value in a text, and behind it, is not part of it."""
+    deep = nest(MOST_LEVELS + 1)
+    assert refuse_deep(text := f'{deep} "[1] " {nest(MOST_LEVELS)}{deep}', len(deep) + 1) == text
+
+
+@pytest.mark.parametrize("levels", [MOST_LEVELS, MOST_LEVELS + 1, 900, 3_000])
+def test_a_value_is_measured_without_recursion(levels: int) -> None:
+    """A value of a tool may be of any depth, and may hold itself."""
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    assert is_deep(value) is (levels > MOST_LEVELS)
+    assert is_deep(value[0]) is (levels > MOST_LEVELS + 1)
+    assert ("nested too deeply" in write_data(value)) is (levels > MOST_LEVELS)
+    value = []
+    value.append(value)
+    assert is_deep(value)
+
+
+@pytest.mark.parametrize("levels", [MOST_LEVELS - 5, MOST_LEVELS + 1, 3_000, 30_000])
+def test_every_reader_of_foreign_text_has_the_bound(levels: int) -> None:
+    """Each one refuses what is deeper as it refuses what is no JSON, and reads what is not."""
+    deep, text = levels > MOST_LEVELS, nest(levels)
+    with pytest.raises(ValueError, match="nested too deeply") if deep else nullcontext():
+        jsonrpc.parse(text.encode())
+    with pytest.raises(ValueError, match="nested too deeply") if deep else nullcontext():
+        jsonrpc.parse_leniently(text.encode())
+    line = parse_line(1, f'{{"name": "f", "arguments": {{"a": {text}}}}}'.encode())
+    assert (line.call is None) is deep
