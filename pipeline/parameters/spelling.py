@@ -187,7 +187,7 @@ def with_suggestions(problems: tuple[Problem, ...], arguments: object, schema: F
             for name in undeclared[:_MAX_UNDECLARED]
         )
         result += [_suggest(problem, sent, schema) for problem in extra]
-    return tuple(result)
+    return problems if result == [*problems] else tuple(result)
 
 
 def _suggest(problem: Problem, arguments: JsonObject, schema: Form) -> Problem:
