@@ -66,6 +66,8 @@ class Validate:
             return call.validated(params, parameters.find_kept(arguments) if parameters.is_open else ())
         if unmeasured and (too_large := self.limits.check(arguments)) is not None:
             return Failure(too_large)
+        if type(params) is InvalidParams and not call.repairs and parameters.is_settled(arguments, params, self._rules):
+            return Failure(self.limits.tell(params))
         return self._repair_or_refuse(call, params)
 
     def _repair_or_refuse(

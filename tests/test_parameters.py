@@ -8,11 +8,13 @@ from typing import Any, Literal
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support import nothing
 from toolcall_pipeline import Call, InvalidParams, MalformedCall, Problem, Repair, SetupError, Tool, ToolRegistry, tool
 from toolcall_pipeline.middlewares import standard
-from toolcall_pipeline.parameters import RULES, Parameters, read_arguments
+from toolcall_pipeline.parameters import RULES, Parameters, Rule, read_arguments
 from toolcall_pipeline.parameters.reading import read_literal
 from toolcall_pipeline.parameters.schema import find_target, resolve_ref
 
@@ -107,6 +109,24 @@ def test_advice_is_added_to_a_refusal(parameters: Parameters) -> None:
         assert parameters.advise(plain, error) is error
     error, repairs = refuse(parameters, {}), (Repair("name", "noise", "read ", "read"),)
     assert parameters.advise({}, error, repairs) == attrs.evolve(error, repairs=repairs)
+
+
+VALUES: list[Any] = ["a", "5", "", "KG", "true", 5, 5.0, 2.5, True, None, [], ["a"], {}, "x" * 2_000]
+SENT = st.dictionaries(st.sampled_from(["path", "limit", "unit", "other"]), st.sampled_from(VALUES))
+
+
+@both
+@given(SENT, st.sets(st.sampled_from(RULES)))
+def test_a_settled_refusal_is_neither_repaired_nor_advised(
+    parameters: Parameters, sent: dict[str, Any], rules: set[Rule]
+) -> None:
+    """The short way says only what the long one would; values that hold others go the long way."""
+    error = parameters.parse(sent)
+    if isinstance(error, InvalidParams) and parameters.is_settled(sent, error, frozenset(rules)):
+        assert parameters.repair(sent, error, frozenset(rules)) is None
+        assert parameters.advise(sent, error) is error
+        wrong = [sent[problem.path] for problem in error.problems if problem.path in sent]
+        assert not any(isinstance(value, (list, dict)) for value in wrong)
 
 
 UNJSONLIKE = {"path": "a", 1: 2}

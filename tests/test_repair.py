@@ -436,7 +436,7 @@ def test_a_name_is_told_beside_a_repair() -> None:
     assert verdict.params == {"path": "x", "walk": [], "dryRun": True}
     assert [(each.path, each.rule) for each in verdict.repairs] == [("walk", "json_text"), ("dryRun", NAME_KEPT)]
     read = validate(made, {"Path": "x", "dryRun": True})
-    assert [(each.path, each.rule) for each in read.repairs] == [("Path", "parameter_name"), ("dryRun", "parameter_name")]
+    assert [each.after for each in read.repairs] == ["path", "dry_run"]
 
 
 @pytest.mark.parametrize(("undeclared", "sent_on"), [("drop", {"x": 1}), ("reject", None), ("pass", {"x": 1, "y": 2})])

@@ -51,6 +51,10 @@ class HostParameters(Parameters):
         made.compile()
         return made
 
+    def is_settled(self, arguments: Any, error: InvalidParams, rules: frozenset[Rule]) -> bool:
+        """As in `Parameters`; with a reader nothing is settled before it was asked."""
+        return self.read is None and super().is_settled(arguments, error, rules)
+
     def repair(
         self,
         arguments: object,

@@ -15,9 +15,17 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
 
 from ..errors import InvalidParams, MalformedCall, Problem, SetupError
-from .exact_json import read_exactly, refuse_twins
+from .exact_json import is_changed, read_exactly, refuse_twins
 from .limits import bound_parse, check_schema, find_growth, is_flat
-from .problems import describe_names, describe_value, refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
+from .problems import (
+    describe_names,
+    describe_value,
+    refuse_json,
+    refuse_non_json,
+    refuse_non_object,
+    refuse_rounding,
+    refuse_unicode,
+)
 from .references import References
 from .schema import ToolSchema, is_object, is_open
 from .tool_parameters import Compiled, Given, Parse, Undeclared, copy_containers
@@ -219,6 +227,8 @@ def _read_object(arguments: object) -> dict[str, Any] | MalformedCall:
             return refuse_unicode()
         except ValueError as exc:
             return refuse_json(str(exc))
+        if is_changed(text):
+            return refuse_rounding()
         if is_object(arguments):
             return refuse_twins(text, arguments) or arguments
     elif arguments is None or isinstance(arguments, str):

@@ -19,7 +19,7 @@ from .expectations import Sent
 from .limits import Limits, is_incomplete
 from .reading import read_arguments, read_literal
 from .renames import Known, find_assignments, find_declared, find_renames
-from .schema import JsonObject, Parts, format_path, is_object, locate, value_at
+from .schema import JsonObject, Parts, format_path, is_object, json_type, locate, value_at
 from .spelling import fold_name
 from .wrappers import unwrap
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _DROP: Final = "undeclared_dropped"  # recorded as a repair; the tool's policy, not a rule
 _FENCE = re.compile(r"```[ \t]*\w{0,20}[ \t]*\r?\n(?P<inner>.*?)\r?\n?[ \t]*```", re.DOTALL)
+_NOTHING = re.compile(r"null|None|\[\s*\]|\"\"|''")  # no arguments, in text that is no object
+_MAX_NOTHING = 20  # characters
 _MAX_ROUNDS = 4  # a repair may uncover the next problem, such as a number as text inside of JSON text
 _MAX_LEVELS = 16  # levels of arguments; deeper values are not repaired
 _DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
@@ -131,8 +133,8 @@ def repair_arguments(
         found = _parse(draft, parameters, limits)
     else:
         sent = arguments if type(arguments) is _DICT else _read_sent(arguments, error, written)
-        if sent is None or (parameters.names.issuperset(sent) and _is_only_incomplete(error, parameters)):
-            return None  # nothing was sent that may be meant for what is missing
+        if sent is None:
+            return None
         draft = Draft(sent, written)
         draft.fits = type(arguments) is str and limits is not None and limits.holds_opened(arguments)
         found = error
@@ -171,10 +173,6 @@ def _fix(
             break
         found = _parse(draft, parameters, limits)
     return found
-
-
-def _is_only_incomplete(error: InvalidParams, parameters: Parameters) -> bool:
-    return all(each.rule == "required" and each.path in parameters.names for each in error.problems)
 
 
 def _is_same_name(repair: Repair) -> bool:
@@ -244,11 +242,21 @@ def _find_fixes(
             dropped: _Fix | None = (parts, _DROP, LEAVE_OUT) if parameters.undeclared == "drop" else None
             fix = next(_rename([(parts, name)], draft), None) if name is not None else dropped
         else:
-            meant = coerce(value_at(arguments, parts), parameters.expected_at(parts), rules, draft.sent)
+            meant = None
+            if not _may_be_alone(arguments, parts, parameters):
+                meant = coerce(value_at(arguments, parts), parameters.expected_at(parts), rules, draft.sent)
             fix = None if meant is None else (parts, *meant)
         if fix is not None and fix not in fixes:
             fixes.append(fix)
     return fixes
+
+
+def _may_be_alone(arguments: JsonObject, parts: Parts, parameters: Parameters) -> bool:
+    """Whether a wrong item may also be the value itself: ``[3]`` where an integer or an array of texts is expected."""
+    if len(parts) == 1 or type(parts[-1]) is str:
+        return False
+    items: Any = value_at(arguments, parts[:-1])
+    return len(items) == 1 and json_type(items[0]) in parameters.expected_at(parts[:-1]).types
 
 
 def _rename(renames: Iterable[tuple[Parts, str]], draft: Draft) -> Iterator[_Fix]:
@@ -274,8 +282,8 @@ def _read_sent(arguments: object, error: object, written: Written) -> JsonObject
 def _read_whole_text(arguments: object, written: Written) -> JsonObject | None:
     """Read the object in text that is not JSON, but has one reading that uses all of it.
 
-    It may be JSON text inside of JSON text, JSON in a Markdown fence or after a byte order mark, with a line end in a
-    string or a comma too many, or a Python literal.
+    It may be nothing, as ``null``, JSON text inside of JSON text, JSON in a Markdown fence or after a byte order mark,
+    with a line end in a string or a comma too many, or a Python literal.
     """
     if not isinstance(arguments, str):
         return None
@@ -283,7 +291,9 @@ def _read_whole_text(arguments: object, written: Written) -> JsonObject | None:
     if (fence := _FENCE.fullmatch(text)) is not None:
         text = fence["inner"]
     found: Any = None
-    if text.startswith('"'):
+    if len(text) <= _MAX_NOTHING and _NOTHING.fullmatch(text.strip()):
+        found = {}
+    elif text.startswith('"'):
         inner = read_literal(text)
         found = read_literal(inner, written) if isinstance(inner, str) else None
     elif text.startswith("{"):

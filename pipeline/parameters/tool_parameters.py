@@ -10,14 +10,14 @@ import attrs
 
 from ..errors import InvalidParams, MalformedCall, Repair
 from ..privacy.secret_places import SecretSchema
-from .coercions import Rule
-from .expectations import Expected
-from .limits import Limits, list_texts
+from .coercions import Rule, coerce
+from .expectations import UNWRITTEN, Expected
+from .limits import SCALARS, Limits, list_texts
 from .reading import read_arguments
 from .renames import list_kept
 from .repair import repair_arguments
 from .schema import Parts, forms_at, is_required, names_at
-from .spelling import with_suggestions
+from .spelling import ADVISED, with_suggestions
 
 if TYPE_CHECKING:
     from ..privacy.secret_guard import SecretGuard
@@ -32,6 +32,7 @@ Parse: TypeAlias = Callable[[object], "dict[str, Any] | InvalidParams | Malforme
 _DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
 _MAX_EXPECTED = 1_000  # places inside of parameters that are kept
 _MAX_NAME = 100  # characters of the name of one
+_OPENING = ("{", "[")  # the beginning of text that may hold an object or an array
 _CONTAINERS = frozenset((dict, list, tuple, set))
 
 
@@ -177,6 +178,41 @@ class Parameters:
                 return False
         return True
 
+    def is_settled(self, arguments: Any, error: InvalidParams, rules: frozenset[Rule]) -> bool:
+        """Whether a refusal is final at first sight: nothing undeclared was sent, and no rule reads a wrong value.
+
+        Most refusals are of this kind: parameters are missing, or scalars are wrong. `repair` and `advise` find the
+        same, but then half of the time of a refusal goes into looking.
+
+        Args:
+            arguments: The arguments as they were sent.
+            error: The refusal from `parse`.
+            rules: The rules that may be used.
+        """
+        sent: Any = arguments if type(arguments) is _DICT else error.read
+        if type(sent) is not _DICT or not self.names.issuperset(sent):
+            return False
+        for problem in error.problems:
+            if problem.rule in ADVISED or problem.got == "null":
+                return self._is_only_incomplete(error)
+            if problem.path not in sent:  # it is inside of a parameter
+                return False
+            value = sent[problem.path]
+            if type(value) is float and sent is not arguments:  # the meaning may be in how it was written
+                return False
+            if type(value) is str:
+                if value.lstrip()[:1] in _OPENING:  # only `repair` reads it
+                    return False
+            elif type(value) not in SCALARS:
+                return False
+            if coerce(value, self.expected_at([problem.path]), rules, UNWRITTEN) is not None:
+                return False
+        return True
+
+    def _is_only_incomplete(self, error: InvalidParams) -> bool:
+        """Whether missing parameters are the only problems."""
+        return all(problem.rule == "required" and problem.path in self.names for problem in error.problems)
+
     def repair(
         self,
         arguments: object,
@@ -229,8 +265,8 @@ class Parameters:
         Returns:
             The same error if there is nothing to add.
         """
-        problems = with_suggestions(error.problems, arguments, self.schema)
-        if problems is error.problems and not repairs:
+        problems = with_suggestions(error.problems, arguments, self.schema, self.names)
+        if problems is error.problems and not repairs and error.sent is arguments:
             return error
         advised = InvalidParams(problems, repairs, sent=arguments, schema=self.schema)
         return advised if self.secrets is None else self.secrets.hide(advised, arguments)
