@@ -7,10 +7,10 @@ from typing import ClassVar
 import attrs
 from returns.result import Failure
 
-from ..call import ResolvedCall, ValidCall
-from ..compose import Placement
-from ..errors import InvalidParams, MalformedCall
-from ..options import check_type, read_names
+from ..base.options import check_type, read_names
+from ..engine.call import ResolvedCall, ValidCall
+from ..engine.compose import Placement
+from ..engine.errors import InvalidParams, MalformedCall
 from ..parameters import RULES, Limits, Rule
 from ..parameters.schema import is_object
 

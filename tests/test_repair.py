@@ -28,7 +28,7 @@ from toolcall_pipeline import (
     render,
     tool,
 )
-from toolcall_pipeline.errors import NAME_KEPT
+from toolcall_pipeline.engine.errors import NAME_KEPT
 from toolcall_pipeline.middlewares import Validate, standard
 from toolcall_pipeline.parameters import RULES
 

@@ -11,7 +11,7 @@ import attrs
 from benchmarks.corpus.oracle import canonical_text
 from benchmarks.corpus.recordings import REPORTS, RecordedCall
 from toolcall_pipeline import Crashed, is_failure, render
-from toolcall_pipeline.errors import NAME_KEPT
+from toolcall_pipeline.engine.errors import NAME_KEPT
 
 Verdict: TypeAlias = Literal["accepted", "repaired", "refused"]
 VERDICTS: tuple[Verdict, ...] = ("accepted", "repaired", "refused")

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from ..errors import NAME_KEPT, Repair
+from ..engine.errors import NAME_KEPT, Repair
 from .coercions import is_one_item
 from .reading import read_literal
 from .schema import JsonObject, Parts, is_object, locate, names_at, value_at
