@@ -11,8 +11,6 @@ from typing import Annotated, Any
 
 import pydantic
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from toolcall_pipeline import InvalidParams, tool
 from toolcall_pipeline.parameters.tool_parameters import Given
@@ -116,90 +114,6 @@ def test_an_integer_stays_an_integer(as_text: bool) -> None:
 def test_a_number_in_text_has_plain_digits(name: str, value: str) -> None:
     """Underscores and digits of other scripts are refused in a union and in a Fraction too."""
     assert isinstance(numbers.parse({name: value}), InvalidParams)
-
-
-@tool
-async def store(
-    size: pydantic.ByteSize | None = None,
-    small: Annotated[pydantic.ByteSize, pydantic.Field(le=1_000)] | None = None,
-    data: pydantic.Base64Bytes = b"",
-    link: pydantic.Base64UrlBytes = b"",
-    note: pydantic.Base64Str = "",
-    links: dict[str, pydantic.Base64UrlStr] | None = None,
-) -> None: ...
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        "2026-11-21", "127.0.0.1", "1,5", "1,000", "5%", "1/2", "10:00", "1 kB 2 kB", "1+1", "1.2.3", "٣", "5 kB!",
-        "0.5", "1.5", "1 bit", "0.1 KiB", "1_0", "9" * 5_000,
-    ],
-)  # fmt: skip
-def test_a_size_is_the_whole_text(sent: str) -> None:
-    """What stands behind a number is a unit of bytes or a mistake; a part of a byte is one too."""
-    for name in ("size", "small"):
-        for arguments in ({name: sent}, json.dumps({name: sent})):
-            error = store.parse(arguments)
-            assert isinstance(error, InvalidParams)
-            assert [(each.path, each.rule) for each in error.problems] == [(name, "format")]
-
-
-@pytest.mark.parametrize(
-    ("sent", "size"),
-    [
-        ("0", 0), ("12", 12), (" 12 B ", 12), ("1kB", 1_000), ("1 KiB", 1_024), ("1.5 MB", 1_500_000), (".5k", 500),
-        ("11.5MiB", 12_058_624), ("8 bit", 1), ("9007199254740993 kB", 9_007_199_254_740_993_000), (52_000, 52_000),
-    ],
-)  # fmt: skip
-def test_a_size_is_exact(sent: object, size: int) -> None:
-    """A size is what its number and its unit come to, without a float between them."""
-    for arguments in ({"size": sent}, json.dumps({"size": sent})):
-        params: Any = store.parse(arguments)
-        assert params == {"size": size}
-        assert type(params["size"]) is pydantic.ByteSize
-
-
-def test_the_problem_of_a_size_says_what_is_missing() -> None:
-    """A text that is no size, an unknown unit, and a part of a byte are told apart."""
-    found = [error.problems[0].expected for sent in ("1,5", "5 parsec", "1 bit") if (error := refuse("size", sent))]
-    assert found == [
-        "a number of bytes with or without a unit such as KiB or MB",
-        "a number of bytes with or without a unit such as KiB or MB",
-        "a whole number of bytes",
-    ]
-
-
-def refuse(name: str, sent: object) -> InvalidParams:
-    error = store.parse({name: sent})
-    assert isinstance(error, InvalidParams)
-    return error
-
-
-@pytest.mark.parametrize(
-    ("name", "sent"),
-    [
-        ("data", "2026-11-21"), ("data", "1,000"), ("data", "é"), ("data", "{aGk=}"), ("data", "aGk=aGk="),
-        ("data", "aGl="), ("data", "a-_="), ("data", "٢٢٢٢"), ("data", "aGk"), ("link", "10:00"), ("link", "a+/="),
-        ("link", "é"), ("note", "hi!!"), ("note", "24:00"), ("links", {"a": "aGk=."}),
-    ],
-)  # fmt: skip
-def test_base64_is_the_whole_text(name: str, sent: object) -> None:
-    """A character that is none of the alphabet is refused, where Python leaves it out (RFC 4648, sections 3.3, 3.5)."""
-    for arguments in ({name: sent}, json.dumps({name: sent})):
-        error = store.parse(arguments)
-        assert isinstance(error, InvalidParams)
-        (problem,) = error.problems
-        assert (problem.rule, problem.expected) == ("format", "text in base64")
-
-
-@given(data=st.binary(max_size=40))
-def test_base64_of_any_bytes_is_read(data: bytes) -> None:
-    """What an encoder writes is read, in lines too."""
-    import base64
-
-    standard, safe = base64.encodebytes(data).decode(), base64.urlsafe_b64encode(data).decode()
-    assert store.parse(json.dumps({"data": standard, "link": safe})) == {"data": data, "link": data}
 
 
 @tool

@@ -18,7 +18,6 @@ from toolcall_pipeline import Call, InvalidParams, Limits, MalformedCall, SetupE
 from toolcall_pipeline.middlewares import Validate, standard
 from toolcall_pipeline.parameters import spelling
 from toolcall_pipeline.parameters.limits import _MOST, Growth, count_problems, measure  # pyright: ignore[reportPrivateUsage]  # what is counted
-from toolcall_pipeline.parameters.schema import find_open
 from toolcall_pipeline.parameters.tool_parameters import Parameters
 
 Expr = Union["Add", "Mul", int]
@@ -560,17 +559,6 @@ def test_names_are_compared_by_their_words_only_where_their_letters_are_near(mon
     monkeypatch.setattr(spelling, "is_opposite", note)
     assert spelling.find_nearest("colour 1999x", (f"colour 1{i}" for i in range(2_000))) == "colour 1999"
     assert len(compared) < 50  # of 2,000
-
-
-def test_the_place_of_an_item_is_found_once() -> None:
-    """The names in a thousand items are looked for in one place, as are those in an item of its own behind them."""
-    item = {"type": "object", "properties": {"dry_run": {"type": "boolean"}}}
-    schema = {"type": "object", "properties": {"a": {"type": "array", "prefixItems": [{}, item], "items": item}}}
-    root = find_open(schema)
-    assert root is not None
-    place = root.enter("a")
-    assert place.enter(2) is place.enter(999)
-    assert place.enter(0) is not place.enter(1)
 
 
 @pytest.mark.parametrize("is_only_shown", [True, False])

@@ -28,6 +28,7 @@ from toolcall_pipeline import (
     render,
     tool,
 )
+from toolcall_pipeline.engine.errors import NAME_KEPT
 from toolcall_pipeline.middlewares import Validate, standard
 from toolcall_pipeline.parameters import RULES
 
@@ -389,73 +390,53 @@ _OPEN: dict[str, Any] = {
 @pytest.mark.parametrize("undeclared", [None, "pass"])
 @pytest.mark.parametrize("text", [False, True], ids=["object", "text"])
 @pytest.mark.parametrize(
-    ("sent", "read"),
+    ("sent", "kept"),
     [
-        ({"dryRun": True}, {"dry_run": True}),
-        ({"DRY-RUN": "true"}, {"dry_run": True}),
-        ({"params_dry_run": True}, {"dry_run": True}),
-        ({"walk": [{}, {"maxDepth": "3"}]}, {"walk": [{}, {"max_depth": 3}]}),
-        ({"Walk": [{}, {"maxDepth": 3}]}, {"walk": [{}, {"max_depth": 3}]}),
-        ({"WALK": [{"MaxDepth": "3"}], "dryRun": True}, {"walk": [{"max_depth": 3}], "dry_run": True}),
-        ({"dryRun": True, "dry-run": True}, {"dry_run": True}),
-        ({"dryRun": True, "dry_run": True}, {"dry_run": True}),
-        ({"walk": [{"maxDepth": 3, "max_depth": 3}]}, {"walk": [{"max_depth": 3}]}),
-        ({"dry": True}, None),
-        ({"env": {"HOME": "/"}}, None),
-        ({"marks": {"HOME": "/"}}, None),
-        ({"other": {"dryRun": True}}, None),
+        ({"dryRun": True}, [("dryRun", "dry_run")]),
+        ({"DRY-RUN": "true"}, [("DRY-RUN", "dry_run")]),
+        ({"dry_rnu": {"x": 1}}, [("dry_rnu", "dry_run")]),
+        ({"Walk": [{}, {"maxDepth": 3}]}, [("Walk", "walk")]),
+        ({"dryRun": True, "dry-run": False}, [("dryRun", "dry_run"), ("dry-run", "dry_run")]),
+        ({"dryRun": True, "dry_run": False}, [("dryRun", "dry_run")]),
+        ({"walk": [{}, {"maxDepth": "3"}]}, []),
+        ({"env": {"HOME": "/"}}, []),
+        ({"marks": {"HOME": "/"}}, []),
+        ({"other": {"dryRun": True}}, []),
+        ({"verbose": True}, []),
     ],
     ids=str,
 )
-def test_an_open_schema_swallows_no_misspelt_name(undeclared: Any, sent: Any, read: Any, text: Any) -> None:
-    """A name that an open schema permits is read as the declared one that it spells, if its value is valid there."""
+def test_a_valid_call_of_an_open_schema_is_never_changed(undeclared: Any, sent: Any, kept: Any, text: Any) -> None:
+    """Where a schema permits any name, one that looks like a misspelt parameter is told, and stays what it is."""
     made = Tool.from_schema(name="probe", parameters=_OPEN, handler=return_params, undeclared=undeclared)
     arguments = {"path": "x", **sent}
     verdict = validate(made, json.dumps(arguments) if text else arguments)
-    assert verdict.params == {"path": "x", **(sent if read is None else read)}
-    assert bool(verdict.repairs) == (verdict.params != arguments)
+    assert verdict.params == arguments
+    assert verdict.repairs == tuple(Repair(name, NAME_KEPT, name, declared) for name, declared in kept)
 
 
-@pytest.mark.parametrize("undeclared", [None, "pass"])
-@pytest.mark.parametrize("text", [False, True], ids=["object", "text"])
-@pytest.mark.parametrize(
-    ("sent", "told"),
-    [
-        ({"dryRun": "perhaps"}, "dry_run: must be a boolean, not a string"),
-        ({"dryRun": 7}, "dry_run: must be a boolean, not 7"),
-        ({"dryRun": {"x": 1}}, "dry_run: must be a boolean, not an object"),
-        ({"walk": [{"maxDepth": "deep"}], "dryRun": True}, "walk[0].max_depth: must be an integer, not a string"),
-        ({"dryRun": True, "dry-run": False}, "dry_run: must be sent under one name, once"),
-        ({"dryRun": True, "dry_run": False}, "dry_run: must be sent under one name, once"),
-        ({"dry_run": True, "dryRun": 1}, "dry_run: must be sent under one name, once"),
-        ({"walk": [{"maxDepth": 3, "max_depth": 4}]}, "walk[0].max_depth: must be sent under one name, once"),
-    ],
-    ids=str,
-)
-def test_an_open_schema_runs_no_tool_without_what_was_meant(undeclared: Any, sent: Any, told: str, text: bool) -> None:
-    """A misspelt name whose value is not valid under its declared one, and two spellings with two values, are refused.
-
-    Passed on as undeclared, they would let the tool run as if nothing had been said.
-    """
-    made = Tool.from_schema(name="probe", parameters=_OPEN, handler=return_params, undeclared=undeclared)
-    arguments = {"path": "x", **sent}
-    verdict = validate(made, json.dumps(arguments) if text else arguments)
-    assert render(verdict.failure()).splitlines()[0] == f"Error: Invalid parameter value for {told}"
-
-
-async def test_a_misspelt_name_of_an_open_schema_is_reported() -> None:
-    """The report lists it as a repair and not as undeclared; without the rule it stays undeclared."""
+async def test_a_name_that_looks_misspelt_is_told_in_the_report_and_to_the_model() -> None:
+    """The report lists it with the parameter that it looks like, as undeclared too; the note with the result asks."""
     tools = ToolRegistry()
     tools.register(Tool.from_schema(name="probe", parameters=_OPEN, handler=return_params, effect="read"))
-    call = Call("probe", {"path": "x", "dryRun": True, "other": 1})
-    report = await standard(tools).report(call)
-    assert (report.undeclared, report.repairs) == (
-        ("other",),
-        (Repair("dryRun", "parameter_name", "dryRun", "dry_run"),),
+    report = await standard(tools).report(Call("probe", {"path": "x", "dryRun": True, "other": 1}))
+    assert report.undeclared == ("dryRun", "other")
+    assert report.repairs == (Repair("dryRun", NAME_KEPT, "dryRun", "dry_run"),)
+    assert report.outcome == Success(report.call.arguments)
+    assert report.outcome is not None
+    assert render(report.outcome, repairs=report.repairs).endswith(
+        "Note: dryRun is no parameter of this tool and was passed on. If dry_run was meant, use that name."
     )
-    assert report.outcome == Success({"path": "x", "dry_run": True, "other": 1})
-    left = await standard(tools).replace("validate", Validate(repair=())).report(call)
-    assert (left.undeclared, left.outcome) == (("dryRun", "other"), Success(call.arguments))
+
+
+def test_a_name_is_told_beside_a_repair() -> None:
+    """Another argument of the call may be repaired; where a name had to be read, all of that spelling are."""
+    made = Tool.from_schema(name="probe", parameters=_OPEN, handler=return_params)
+    verdict = validate(made, {"path": "x", "walk": "[]", "dryRun": True})
+    assert verdict.params == {"path": "x", "walk": [], "dryRun": True}
+    assert [(each.path, each.rule) for each in verdict.repairs] == [("walk", "json_text"), ("dryRun", NAME_KEPT)]
+    read = validate(made, {"Path": "x", "dryRun": True})
+    assert [each.after for each in read.repairs] == ["path", "dry_run"]
 
 
 @pytest.mark.parametrize(("undeclared", "sent_on"), [("drop", {"x": 1}), ("reject", None), ("pass", {"x": 1, "y": 2})])

@@ -58,7 +58,7 @@ def test_nothing_is_no_arguments(arguments: object) -> None:
     [
         ('{"path": "a"', MalformedCall("EOF while parsing an object", (1, 12), truncated=True)),
         ('{"path": "a",,}', MalformedCall("key must be a string", (1, 14))),
-        ("[]", MalformedCall("they are an array")),
+        ("[1]", MalformedCall("they are an array")),
         (7, MalformedCall("they are an integer")),
     ],
 )

@@ -11,6 +11,7 @@ import attrs
 from benchmarks.corpus.oracle import canonical_text
 from benchmarks.corpus.recordings import REPORTS, RecordedCall
 from toolcall_pipeline import Crashed, is_failure, render
+from toolcall_pipeline.engine.errors import NAME_KEPT
 
 Verdict: TypeAlias = Literal["accepted", "repaired", "refused"]
 VERDICTS: tuple[Verdict, ...] = ("accepted", "repaired", "refused")
@@ -80,7 +81,7 @@ async def judge(recorded: RecordedCall) -> JudgedCall:
         crashed = type(error.cause).__name__ if type(error) is Crashed else None
         return JudgedCall(recorded, "refused", error.kind, raised=crashed, text=render(error))
     received: object = outcome.unwrap()
-    if report.repairs:
+    if any(each.rule != NAME_KEPT for each in report.repairs):
         return JudgedCall(recorded, "repaired", received=received)
     unchanged = canonical_text(received) == canonical_text(recorded.sent)
     return JudgedCall(recorded, "accepted", unchanged=unchanged, received=received)

@@ -9,7 +9,7 @@ the model, and a pickle keeps only the name of its type (`RemoteCause`). A text 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 import attrs
 
@@ -43,9 +43,14 @@ class Problem:
     suggestion: str = ""
 
 
+# The rule of an entry that is told like a repair but changed nothing: an undeclared name of a valid call, which looks
+# like a misspelt parameter. Its `before` is the name, its `after` the parameter.
+NAME_KEPT: Final = "name_kept"
+
+
 @attrs.frozen
 class Repair:
-    """One correction of a call before the tool ran.
+    """One correction of a call before the tool ran; with the rule `NAME_KEPT`, a doubt about a valid one.
 
     Attributes:
         path: ``name`` for the tool's name, else as `Problem.path`.

@@ -52,14 +52,14 @@ class HostParameters(Parameters):
         made.compile()
         return made
 
-    def is_settled(self, arguments: Any, error: InvalidParams, rules: frozenset[Rule], longest: int) -> bool:
+    def is_settled(self, arguments: Any, error: InvalidParams, rules: frozenset[Rule]) -> bool:
         """As in `Parameters`; with a reader nothing is settled before it was asked."""
-        return self.read is None and super().is_settled(arguments, error, rules, longest)
+        return self.read is None and super().is_settled(arguments, error, rules)
 
     def repair(
         self,
         arguments: object,
-        error: InvalidParams | MalformedCall | None,
+        error: InvalidParams | MalformedCall,
         rules: frozenset[Rule],
         limits: Limits | None = None,
         tool_names: Collection[str] = (),
@@ -73,7 +73,7 @@ class HostParameters(Parameters):
         if type(arguments) is Accepted:
             return None
         repaired = super().repair(arguments, error, rules, limits, tool_names)
-        if self.read is None or (error is None and type(repaired) is not tuple):
+        if self.read is None:
             return repaired
         sent = load(arguments)
         if sent is None:

@@ -18,6 +18,7 @@ from .style import Verbosity
 # the form: see benchmarks/texts.
 _FIX = "Fix the errors and try again."
 _FIX_WITH_FORM = "Fix the errors and try again, with arguments of this form: {}"
+_FIX_WITHOUT = "Fix the errors and try again without arguments: {}"
 _SHARE = 8  # the part of the budget that a form may take up: a longer one helps no model
 _MAX_READ = 100_000  # characters of sent text that is read for the names in it
 _MAX_KEPT = 64  # closings of one tool
@@ -42,6 +43,8 @@ NO_CLOSING = Closing("", describes=False)
 def close(error: ToolError, verbosity: Verbosity) -> Closing:
     """Ask for another call if parameters are missing or nothing was read, unless the author says what to do next."""
     if isinstance(error, MalformedCall) and verbosity.hints:
+        if error.schema is not None and not error.schema.get("properties") and not error.schema.get("required"):
+            return Closing(_FIX_WITHOUT, describes=False)
         form = _write(error.schema, {}, (), verbosity, describes=True)
         return Closing(_FIX_WITH_FORM.format(form), describes=False) if form else NO_CLOSING
     if not isinstance(error, InvalidParams) or not verbosity.hints or error.details.suggestion:

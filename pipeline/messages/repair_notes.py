@@ -66,6 +66,8 @@ def _describe_repair(repair: Repair) -> str:  # noqa: C901, PLR0912  # one case 
             return "the arguments were sent inside of another object. Send them directly."
         case "undeclared_dropped":
             return f"{path} is no parameter of this tool and was left out."
+        case "name_kept":
+            return f"{before} is no parameter of this tool and was passed on. If {after} was meant, use that name."
         case "alias" | "canonical_name" | "transport_noise":
             return f"the tool {before} was taken for {after}. Use that name." if before and after else ""
         case "provider_name":

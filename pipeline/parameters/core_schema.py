@@ -5,13 +5,13 @@ The core schema is the right place because the rules must also hold inside datac
 - Models, dataclasses and TypedDicts refuse undeclared fields, as functions do, unless the class itself decides.
   Pydantic silently drops such a field.
 - A value that pydantic reads as another one even in strict mode is refused: "2024" as a datetime (2,024 seconds after
-  1970), "1_0" as a Decimal, 1e400 as an infinity, "2026-11-21" as a `ByteSize`, and digits below the microsecond.
+  1970), "1_0" as a Decimal, 1e400 as an infinity, and digits below the microsecond.
 - A `Decimal` is made from the number as it was written, not from a float.
 - Two names of an object that become the same key ("1" and "01" for an integer) are refused: a value would be lost.
 - The JSON in a text for pydantic's `Json` follows the rules for the arguments themselves. Pydantic would accept NaN,
   and use the last value of a repeated name.
-- Base64 text is refused if pydantic would drop characters, and a pattern if pydantic fails on it: a regular expression
-  of 1,500 brackets ends in a RecursionError.
+- A regular expression is refused if it is long, which takes long to compile, or if pydantic fails on it: one of 1,500
+  brackets ends in a RecursionError.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from enum import Enum
-from fractions import Fraction
 from functools import partial
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
-from pydantic import Base64Encoder, ByteSize, EncodedBytes, EncodedStr, TypeAdapter
-from pydantic.types import Base64UrlEncoder
+from pydantic import TypeAdapter
 from pydantic_core import PydanticCustomError, SchemaValidator, core_schema, to_json, to_jsonable_python
 
 from ..base.nesting import refuse_deep
@@ -49,9 +47,6 @@ _INNER: Final = (
 
 # --- Numbers and times ---
 _NUMERIC: Final = re.compile(r"\s*[+-]?[\d._]+(?:[eE][+-]?[\d._]*)?\s*")
-# In Python's notation "-1 day, 2:00:00" means -22 hours; pydantic applies the sign to both parts and reads -26.
-_SIGNED_DAYS: Final = re.compile(r"\s*-\s*\d+\s*d.*:.*", re.IGNORECASE | re.DOTALL)
-_MONTHS: Final = re.compile(r"\s*[+-]?P[^T]*[\d.,][YM].*", re.IGNORECASE | re.DOTALL)
 _NOUNS: Final = {
     "date": describe_format("date"),
     "datetime": describe_format("date-time"),
@@ -65,14 +60,9 @@ _TEMPORAL: Final = ("datetime", "time", "timedelta")
 _EXACT: Final = ("decimal", "fraction")  # made from the number as it was written, not from a float
 
 # --- Texts that are decoded ---
-_Decode: TypeAlias = Callable[[Any, Any], Any]  # the value and pydantic's ValidationInfo -> the decoded value
 _EXPECTED: Final = "JSON in which no object has one name twice"
 _PATTERNS: Final = ("pattern_str_validator", "pattern_bytes_validator", "pattern_either_validator")
-_BASE64: Final = (Base64Encoder, Base64UrlEncoder)
-# As `ByteSize` has it, but for the whole text, in ASCII, and with a bounded number of digits.
-_SIZE: Final = re.compile(r"\s*(?P<number>[0-9]{0,40}\.?[0-9]{1,40})\s*(?P<unit>[a-z]*)\s*", re.ASCII | re.IGNORECASE)
 _MAX_PATTERN: Final = 2_000  # characters of a regular expression; 300,000 take a second to compile
-_SIZES: Final = "a number of bytes with or without a unit such as KiB or MB"
 
 
 def make_validator(adapter: TypeAdapter[Any], *, of_json: bool = True) -> SchemaValidator:
@@ -113,11 +103,9 @@ def _fix(node: Any) -> Any:
             return core_schema.no_info_before_validator_function(_find_form(forms), cast("Any", node))
         if _may_merge(entries):
             return _refuse_equal_keys(fixed)
-        if (
-            entries.get("type") in ("function-after", "function-plain")
-            and (exact := decode_exactly(fixed)) is not fixed
-        ):
-            return exact
+        if entries.get("type") == "function-plain" and _is_pattern(entries["function"]["function"]):
+            decode = fixed["function"]
+            return {**fixed, "function": {**decode, "function": _read_pattern(decode["function"])}}
         if is_undecided(entries):
             return close(fixed)
         if entries.get("strict") is False:  # it would give mappings other rules than JSON text
@@ -261,13 +249,6 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float))
 
 
-def _is_no_duration(value: object) -> bool:
-    """Also a month or a year, which has no fixed length: pydantic reads 30 and 365 days."""
-    if not isinstance(value, str):
-        return _is_number(value)
-    return any(pattern.fullmatch(value) for pattern in (_NUMERIC, _SIGNED_DAYS, _MONTHS))
-
-
 def _is_no_plain_number(value: object) -> bool:
     if isinstance(value, str):
         return not value.isascii() or "_" in value or "n" in value.lower()  # inf, nan
@@ -278,14 +259,14 @@ _REFUSED: Final[Mapping[Any, Callable[[object], bool]]] = {
     "date": _is_number,
     "datetime": _is_number,
     "time": _is_number,
-    "timedelta": _is_no_duration,
+    "timedelta": _is_number,
     "decimal": _is_no_plain_number,
     "fraction": _is_no_plain_number,
     "complex": _is_no_plain_number,
 }
 
 
-# --- Texts that are decoded: JSON, base64, sizes, patterns ---
+# --- Texts that are decoded: JSON and patterns ---
 
 
 def make_json_reader(node: Any) -> Callable[[object], object]:
@@ -320,73 +301,24 @@ _DECODER: Final = json.JSONDecoder(
 )
 
 
-def decode_exactly(node: Any) -> Any:
-    """Return the core schema of a type with a stricter decoder; the same object if it needs none.
-
-    Args:
-        node: A validator function, alone or after its inner schema: pydantic builds these types so.
-    """
-    function = node["function"]["function"]
-    if getattr(function, "__name__", "") in _PATTERNS and function.__module__.startswith("pydantic."):
-        return {**node, "function": {**node["function"], "function": _make_pattern_reader(function)}}
-    owner = getattr(function, "__self__", None)
-    decode: _Decode
-    if isinstance(owner, (EncodedBytes, EncodedStr)) and owner.encoder in _BASE64:
-        decode = _make_base64_decoder(owner.encoder, function)
-    elif isinstance(owner, type) and issubclass(owner, ByteSize):
-        decode = _make_size_reader(owner, function)
-    else:
-        return node
-    return {**node, "function": {**node["function"], "function": decode}}
+def _is_pattern(function: Any) -> bool:
+    return getattr(function, "__name__", "") in _PATTERNS and function.__module__.startswith("pydantic.")
 
 
-def _make_base64_decoder(encoder: type[Any], decode: _Decode) -> _Decode:
-    """Accept only the alphabet, blanks and line ends, and padding at the end (RFC 4648, sections 3.3 and 3.5)."""
-
-    def read(sent: Any, info: Any) -> Any:
-        try:
-            decoded = decode(sent, info)
-        except (ValueError, PydanticCustomError) as exc:
-            raise _refuse("base64_decode", "text in base64") from exc
-        written = sent.encode() if isinstance(sent, str) else sent
-        held = decoded.encode() if isinstance(decoded, str) else decoded
-        if encoder.encode(held) != b"".join(written.split()):
-            raise _refuse("base64_decode", "text in base64")
-        return decoded
-
-    return read
-
-
-def _make_size_reader(cls: type[ByteSize], make: _Decode) -> _Decode:
-    def read(sent: Any, info: Any) -> Any:
-        if not isinstance(sent, str):
-            return make(sent, info)
-        match = _SIZE.fullmatch(sent)
-        unit = cls.byte_sizes.get(match["unit"].lower() or "b") if match else None
-        if match is None or unit is None:
-            raise _refuse("byte_size", _SIZES)
-        size = Fraction(match["number"]) * Fraction(unit)  # a unit of bits is a whole number of eighths
-        if size.denominator != 1:
-            raise _refuse("byte_size", "a whole number of bytes")
-        return make(int(size), info)
-
-    return read
-
-
-def _make_pattern_reader(compile_pattern: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _read_pattern(compile_pattern: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def read(sent: Any) -> Any:
         if isinstance(sent, str) and len(sent) > _MAX_PATTERN:
-            raise _refuse("pattern_regex", f"a regular expression of at most {_MAX_PATTERN} characters")
+            raise _refuse_pattern(f"a regular expression of at most {_MAX_PATTERN} characters")
         try:
             return compile_pattern(sent)
         except (RecursionError, OverflowError) as exc:
-            raise _refuse("pattern_regex", "a valid regular expression") from exc
+            raise _refuse_pattern("a valid regular expression") from exc
 
     return read
 
 
-def _refuse(kind: Any, expected: str) -> PydanticCustomError:
-    return PydanticCustomError(kind, "Input should be {expected}", {"expected": expected})
+def _refuse_pattern(expected: str) -> PydanticCustomError:
+    return PydanticCustomError("pattern_regex", "Input should be {expected}", {"expected": expected})
 
 
 # --- Names that become the same key ---

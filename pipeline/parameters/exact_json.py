@@ -27,6 +27,7 @@ _NEGATIVE_ZERO = re.compile(r"-0(?![.\deE])")
 # A float keeps 15 digits, and not every exponent. A number of JSON begins with a digit.
 _MAY_BE_ROUNDED: Final = re.compile(r"[0-9](?:[0-9.]{16}|[eE])")
 _IS_SPELT: Final = re.compile(r"[0-9](?:[.eE]|[0-9]{16})")  # text without it holds integers that have one spelling
+_LEAST: Final = 1e-6  # what a float changes of a number; less is behind its seventeenth digit, or no amount of anything
 _AMBIGUOUS: Final = float("nan")  # later refused as a Decimal
 # The spelling of each number, by the float that pydantic makes of it. Set only while arguments are read that hold a
 # number that a float rounds.
@@ -208,6 +209,30 @@ def is_exact(token: str) -> bool:
         return False
     value = float(token)
     return math.isfinite(value) and Decimal(repr(value)) == Decimal(token)
+
+
+def is_changed(text: str) -> bool:
+    """Whether JSON text has a number that a float changes: to a whole one, to infinity, or by a millionth or more."""
+    if _MAY_BE_ROUNDED.search(text) is None:
+        return False
+    from decimal import Decimal
+
+    changed = False
+
+    def read_float(token: str) -> float:
+        nonlocal changed
+        value = float(token)
+        if not (math.isfinite(value) and NUMBER.fullmatch(token)):
+            changed = True
+        elif (read := Decimal(repr(value))) != (written := Decimal(token)):
+            changed = changed or value.is_integer() or abs(read - written) >= _LEAST
+        return value
+
+    try:
+        json.loads(text, parse_float=read_float, parse_int=len)
+    except (ValueError, RecursionError):  # who reads it says why
+        return False
+    return changed
 
 
 def read_whole(token: str) -> int | None:

@@ -16,11 +16,19 @@ from pydantic_core import PydanticSerializationError, ValidationError, from_json
 
 from ..base.setup_error import SetupError
 from ..engine.errors import InvalidParams, MalformedCall, Problem
-from .exact_json import read_exactly, refuse_twins
+from .exact_json import is_changed, read_exactly, refuse_twins
 from .limits import bound_parse, check_schema, find_growth, is_flat
-from .problems import describe_names, describe_value, refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
+from .problems import (
+    describe_names,
+    describe_value,
+    refuse_json,
+    refuse_non_json,
+    refuse_non_object,
+    refuse_rounding,
+    refuse_unicode,
+)
 from .references import References
-from .schema import ToolSchema, find_open, is_object
+from .schema import ToolSchema, is_object, is_open
 from .tool_parameters import Compiled, Given, Parse, Undeclared, copy_containers
 
 if TYPE_CHECKING:
@@ -74,7 +82,7 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
 
     bounded = _bound(parse, schema)
     whole, ambiguous = _complete(bounded, shape), bounded is not parse
-    return Compiled(whole, schema, flat=is_flat(schema), ambiguous=ambiguous, root=find_open(schema))
+    return Compiled(whole, schema, flat=is_flat(schema), ambiguous=ambiguous, is_open=is_open(schema))
 
 
 def _copy_result(validate: Callable[..., Any]) -> Callable[..., Any]:
@@ -194,9 +202,9 @@ def compile_schema(
             return refuse_non_json(arguments, schema)
 
     if growth is None:
-        return Compiled(parse, schema, flat=flat, root=find_open(whole))
+        return Compiled(parse, schema, flat=flat, is_open=is_open(whole))
     bounded = bound_parse(parse, _read_object, growth, is_valid, schema)
-    return Compiled(bounded, schema, ambiguous=True, root=find_open(whole))
+    return Compiled(bounded, schema, ambiguous=True, is_open=is_open(whole))
 
 
 def apply_undeclared_policy(schema: Mapping[str, Any], undeclared: Undeclared | None) -> dict[str, Any]:
@@ -220,6 +228,8 @@ def _read_object(arguments: object) -> dict[str, Any] | MalformedCall:
             return refuse_unicode()
         except ValueError as exc:
             return refuse_json(str(exc))
+        if is_changed(text):
+            return refuse_rounding()
         if is_object(arguments):
             return refuse_twins(text, arguments) or arguments
     elif arguments is None or isinstance(arguments, str):

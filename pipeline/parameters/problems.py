@@ -48,6 +48,11 @@ def refuse_unicode() -> MalformedCall:
     return MalformedCall("they hold a character that is no Unicode")
 
 
+def refuse_rounding() -> MalformedCall:
+    """Refuse text with a number that would be read as another one."""
+    return MalformedCall("they hold a number with more digits than can be read without rounding it")
+
+
 def refuse_non_object(value: object) -> MalformedCall:
     """Refuse JSON that is not an object, or a value that JSON cannot represent."""
     return MalformedCall(PublicText(f"they are {describe_type(value)}"))

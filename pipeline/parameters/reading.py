@@ -1,6 +1,7 @@
 """Read text that a model wrote as a value: JSON, or a Python literal such as ``['a', True]``.
 
-A Python literal is translated only if JSON has an equivalent. Adjacent texts (which Python would join), a set,
+A Python literal is translated only if JSON has an equivalent, and if every text in it means the same in both: one
+escape that JSON refuses or reads otherwise, and the whole is refused. Adjacent texts (which Python would join), a set,
 ``0x10``, ``1_000`` and ``b""`` have none.
 """
 
@@ -29,7 +30,8 @@ _TOKEN = re.compile(
 _CLOSING: Final = {"[": "]", "{": "}", "(": ")"}
 _WORDS: Final = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 _NO_ITEM: Final = ("", ",", ":", "[", "{", "(")  # before a comma they mean that an item is missing
-_ESCAPE = re.compile(r"\\(?:[\\'\"nrtbf]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})|(?P<unknown>\\)")
+# The escapes that mean the same in both grammars; half of a character's ``\ud83d\ude00`` is two to Python alone.
+_ESCAPE = re.compile(r"\\(?:[\\\"nrtbf]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4})|(?P<unknown>\\)")
 
 
 def read_literal(text: str, written: Written | None = None) -> Any:
@@ -135,7 +137,7 @@ class _Writer:
 
 
 def _write_text(piece: str) -> str:
-    """Write a Python string as a JSON string; "" if it has an escape that JSON does not have."""
+    """Write a Python string as a JSON string; "" if it has an escape that JSON does not have or reads otherwise."""
     if "\\" not in piece:
         return json.dumps(piece[1:-1])
     return "" if any(each["unknown"] for each in _ESCAPE.finditer(piece)) else json.dumps(ast.literal_eval(piece))

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from ..engine.errors import NAME_KEPT, Repair
 from .coercions import is_one_item
-from .schema import JsonObject, Parts, Place, is_array, is_object, locate, names_at, value_at
-from .spelling import fold_name
+from .reading import read_literal
+from .schema import JsonObject, Parts, is_object, locate, names_at, value_at
+from .spelling import find_nearest, fold_name
 
 if TYPE_CHECKING:
     from .expectations import Expected
@@ -31,9 +33,7 @@ class _Matches(NamedTuple):
 Known: TypeAlias = dict[tuple[int | str, ...], _Matches]
 _Pair: TypeAlias = tuple[str, str]  # an undeclared name and an absent one
 _MAX_UNDECLARED = 50  # in one object; with more of them, the model meant another set of parameters
-_MAX_PLACES = 1_000  # objects and arrays of valid arguments that are searched for misspelt names
-_MAX_LEVELS = 16
-_CONTAINERS = frozenset((dict, list))
+_MAX_COMPARED = 5  # undeclared names of one call whose likeness to the declared ones is measured
 _MAX_NAME = 200  # characters; longer text was not meant as a name
 _MIN_SINGULAR = 4  # letters: "mins" is not "min", nor "news" "new"
 _PATTERN = frozenset("*?")  # characters of a pattern of names
@@ -82,57 +82,26 @@ def find_declared(arguments: JsonObject, parts: Parts, parameters: Parameters, k
     return None
 
 
-def find_misspelt(arguments: JsonObject, root: Place, parameters: Parameters) -> list[tuple[Parts, str]]:
-    """Find the undeclared names in valid arguments that were certainly meant for absent declared ones.
+def list_kept(arguments: JsonObject, declared: frozenset[str]) -> tuple[Repair, ...]:
+    """List the undeclared names of valid arguments that look like misspelt parameters: ``dryRun`` for ``dry_run``.
 
-    An open schema permits any name, so that without this search ``dryRun`` for ``dry_run`` would change nothing, and
-    the tool would delete.
+    An open schema permits any name, so nothing is changed; but the tool may have run without what was meant, so the
+    report and the model are told.
 
     Returns:
-        The paths of the undeclared names, each with its declared name. Not searched: the value of an undeclared name,
-        more than 1,000 objects and arrays, and more than 16 levels.
+        For each such name an entry of the rule `NAME_KEPT`, with the name before and the declared one after.
     """
-    found: list[tuple[Parts, str]] = []
-    known: Known = {}
-    for _, parts, place in _walk_open(arguments, root):
-        for certain in _match_at(arguments, parts, parameters, known).safe:
-            found += [([*parts, sent], name) for name, sent in certain.items() if sent not in place.names]
-    return found
-
-
-def find_doubled(arguments: JsonObject, root: Place) -> Iterator[tuple[Parts, str, list[str]]]:
-    """Find the declared names that an open schema let pass in several spellings: ``dryRun`` beside ``dry_run``.
-
-    Yields:
-        The path of an object, a declared name, and its spellings there, the name itself first. Bounds: `find_misspelt`.
-    """
-    for here, parts, place in _walk_open(arguments, root):
-        undeclared = [key for key in here if key not in place.names]
-        if len(undeclared) > _MAX_UNDECLARED:
-            continue
-        names: dict[str, list[str]] = {}
-        for name in place.names:
-            names.setdefault(fold_name(name), []).append(name)
-        spelt: dict[str, list[str]] = {}
-        for key in undeclared:
-            meant = names.get(fold_name(key), ()) if len(key) <= _MAX_NAME else ()
-            if len(meant) == 1:
-                spelt.setdefault(meant[0], [meant[0]] if meant[0] in here else []).append(key)
-        yield from (([*parts], name, keys) for name, keys in spelt.items() if len(keys) > 1)
-
-
-def _walk_open(arguments: JsonObject, root: Place) -> Iterator[tuple[JsonObject, tuple[int | str, ...], Place]]:
-    """Yield the objects that have an undeclared name because their schema permits any."""
-    pending: list[tuple[Any, tuple[int | str, ...], Place]] = [(arguments, (), root)]
-    for _ in range(_MAX_PLACES):
-        if not pending:
-            break
-        here, parts, place = pending.pop()
-        if is_object(here) and place.is_open and not place.names.issuperset(here):
-            yield here, parts, place
-        if len(parts) < _MAX_LEVELS:
-            items = enumerate(here) if is_array(here) else ((key, here[key]) for key in here if key in place.names)
-            pending += [(value, (*parts, key), place.enter(key)) for key, value in items if type(value) in _CONTAINERS]
+    undeclared = [key for key in arguments if type(key) is str and key not in declared]
+    if not 0 < len(undeclared) <= _MAX_UNDECLARED:
+        return ()
+    spelt = {fold_name(name): name for name in declared}
+    absent = declared.difference(arguments)
+    found: list[Repair] = []
+    for index, key in enumerate(each for each in undeclared if len(each) <= _MAX_NAME):
+        name = spelt.get(fold_name(key)) or (find_nearest(key, absent) if index < _MAX_COMPARED else "")
+        if name:
+            found.append(Repair(key, NAME_KEPT, key, name))
+    return tuple(found)
 
 
 def find_assignments(arguments: JsonObject, parameters: Parameters) -> dict[str, _Pair]:
@@ -187,7 +156,9 @@ def _match_names(holder: JsonObject, declared: frozenset[str]) -> _Matches:
     named = {key: folded for key, folded in sent.items() if not _may_count(holder[key])}
     loose = [_pair(((key, _cut_plural(folded)) for key, folded in named.items()), singular)]
     if len(declared) == 1:
-        positions = [key for key in sent if _POSITION.fullmatch(key) and not _may_be_wrapper(key, holder[key])]
+        positions = [
+            key for key in sent if _POSITION.fullmatch(key) and not _may_be_wrapper(key, holder[key], declared)
+        ]
         loose.append([(key, name) for key in positions for name in absent])
     # Count the pairs of all ways together: a name with two partners, even in different ways, is uncertain.
     pairs = {pair for way in (*safe, *loose) for pair in way}
@@ -197,9 +168,11 @@ def _match_names(holder: JsonObject, declared: frozenset[str]) -> _Matches:
     return _Matches(tuple(found[: len(safe)]), tuple(found[len(safe) :]))
 
 
-def _may_be_wrapper(key: str, value: object) -> bool:
-    """Whether a name that consists of ``_`` alone may hold the arguments as JSON text."""
-    return isinstance(value, str) and value.lstrip().startswith("{") and not fold_name(key)
+def _may_be_wrapper(key: str, value: object, declared: frozenset[str]) -> bool:
+    """Whether a value under a positional name may hold the arguments: it names a parameter, or is text under ``_``."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        return not fold_name(key) or _may_be_wrapper(key, read_literal(value), declared)
+    return is_object(value) and not declared.isdisjoint(value)
 
 
 def _may_count(value: object) -> bool:

@@ -9,18 +9,17 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..base.foreign_values import or_default
 from ..engine.errors import InvalidParams, MalformedCall, Problem, Repair
-from ..privacy import PublicText
 from .coercions import LEAVE_OUT, Rule, coerce
 from .exact_json import Written, may_be_read_twice
 from .expectations import Sent
 from .limits import Limits, is_incomplete
 from .reading import read_arguments, read_literal
-from .renames import Known, find_assignments, find_declared, find_doubled, find_misspelt, find_renames
-from .schema import JsonObject, Parts, format_path, is_object, locate, value_at
+from .renames import Known, find_assignments, find_declared, find_renames
+from .schema import JsonObject, Parts, format_path, is_object, json_type, locate, value_at
 from .spelling import fold_name
 from .wrappers import unwrap
 
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
 
 _DROP: Final = "undeclared_dropped"  # recorded as a repair; the tool's policy, not a rule
 _FENCE = re.compile(r"```[ \t]*\w{0,20}[ \t]*\r?\n(?P<inner>.*?)\r?\n?[ \t]*```", re.DOTALL)
-_ONE_NAME = PublicText("sent under one name, once")
+_NOTHING = re.compile(r"null|None|\[\s*\]|\"\"|''")  # no arguments, in text that is no object
+_MAX_NOTHING = 20  # characters
 _MAX_ROUNDS = 4  # a repair may uncover the next problem, such as a number as text inside of JSON text
 _MAX_LEVELS = 16  # levels of arguments; deeper values are not repaired
 _DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
@@ -37,7 +37,7 @@ _Found: TypeAlias = JsonObject | InvalidParams | MalformedCall  # the params, or
 _Fix: TypeAlias = tuple[Parts, str, Any]  # the path, the rule, and the new value; for parameter_name the new name
 
 
-class _Draft:
+class Draft:
     """Arguments while they are repaired. A container is copied before a write, so the caller's stay unchanged."""
 
     __slots__ = ("_copies", "arguments", "fits", "left_out", "opened", "repairs", "sent")
@@ -103,47 +103,44 @@ class _Draft:
 def repair_arguments(
     parameters: Parameters,
     arguments: Any,
-    error: InvalidParams | MalformedCall | None,
+    error: InvalidParams | MalformedCall,
     rules: frozenset[Rule],
     limits: Limits | None,
     tool_names: Collection[str] = (),
-) -> tuple[JsonObject, tuple[Repair, ...]] | InvalidParams | None:
-    """Repair arguments that were refused, or names that an open schema let pass although they are misspelt.
+) -> tuple[JsonObject, Draft] | InvalidParams | None:
+    """Repair arguments that were refused.
 
     The result must keep the limits too, once text in it is opened.
 
     Args:
         parameters: The tool's parameters.
         arguments: The arguments as they were sent.
-        error: The refusal; None: the arguments are valid.
+        error: The refusal.
         rules: The rules that may be used.
         limits: The limits on arguments; None: no limits.
         tool_names: The names of the tool that are accepted if the arguments hold a whole call. Empty: any name.
 
     Returns:
-        The params and the repairs; the refusal of what the repairs leave; None if nothing was repaired.
+        The params and the repaired arguments; the refusal of what the repairs leave; None if nothing was repaired.
     """
     written = Written()
     found: _Found
     if type(error) is MalformedCall:
         if "json_text" not in rules or (inner := _read_whole_text(arguments, written)) is None:
             return None
-        draft = _Draft(inner, written, (Repair("", "json_text", arguments, inner),))
+        draft = Draft(inner, written, (Repair("", "json_text", arguments, inner),))
         draft.opened = True
         found = _parse(draft, parameters, limits)
     else:
         sent = arguments if type(arguments) is _DICT else _read_sent(arguments, error, written)
         if sent is None:
             return None
-        draft = _Draft(sent, written)
+        draft = Draft(sent, written)
         draft.fits = type(arguments) is str and limits is not None and limits.holds_opened(arguments)
-        found = sent if error is None else error
+        found = error
     found = _fix(draft, found, parameters, rules, limits, tool_names)
     if is_object(found):
-        read, draft = _read_open(draft, found, parameters, rules, limits)
-        if type(read) is InvalidParams:
-            return read
-        return (cast("JsonObject", read), tuple(draft.repairs)) if draft.repairs else None
+        return found, draft
     # Judged with the repairs that hold, so that one refusal lists all that is still wrong, and nothing else. A name
     # that only resembles another one does not hold where the call is refused, nor does a wrapper where a parameter is
     # missing: a model would send it beside the wrapper.
@@ -159,12 +156,12 @@ def repair_arguments(
 
 
 def _fix(
-    draft: _Draft,
+    draft: Draft,
     found: _Found,
     parameters: Parameters,
     rules: frozenset[Rule],
     limits: Limits | None,
-    tool_names: Collection[str] = (),
+    tool_names: Collection[str],
 ) -> _Found:
     """Repair a draft until it is valid or no rule changes it. Returns the params, or the last refusal."""
     for _ in range(_MAX_ROUNDS):
@@ -178,49 +175,6 @@ def _fix(
     return found
 
 
-def _read_open(
-    draft: _Draft, params: JsonObject, parameters: Parameters, rules: frozenset[Rule], limits: Limits | None
-) -> tuple[JsonObject | InvalidParams, _Draft]:
-    """Read each name that an open schema let pass as the declared one that it spells.
-
-    A name in several spellings is read if all have the same value. With different values, or with one that is not valid
-    under the declared name, there is no reading that uses all that was sent: the tool would run as if the name had been
-    left out, so the call is refused.
-    """
-    if parameters.root is None or "parameter_name" not in rules:
-        return params, draft
-    fixes: list[_Fix] = []
-    doubled: list[Problem] = []
-    for parts, name, spellings in find_doubled(draft.arguments, parameters.root):
-        first, *others = (value_at(draft.arguments, [*parts, each]) for each in spellings)
-        if not all(_is_same(first, other) for other in others):
-            doubled.append(Problem(format_path([*parts, name]), "propertyNames", _ONE_NAME))
-        else:
-            fixes += [([*parts, each], _DROP, LEAVE_OUT) for each in spellings[1:]]
-            fixes += [([*parts, spellings[0]], "parameter_name", name)] if spellings[0] != name else []
-    if doubled:
-        return InvalidParams(tuple(doubled), sent=draft.arguments, schema=parameters.schema), draft
-    fixes += _rename(find_misspelt(draft.arguments, parameters.root, parameters), draft)
-    if not fixes:
-        return params, draft
-    renamed = _Draft(draft.arguments, draft.sent.written, tuple(draft.repairs))
-    renamed.left_out, renamed.opened = draft.left_out, draft.opened
-    renamed.apply(fixes)
-    found = _fix(renamed, _parse(renamed, parameters, limits), parameters, rules, limits)
-    if type(found) is InvalidParams:
-        places = [format_path([*parts[:-1], name]) for parts, rule, name in fixes if rule == "parameter_name"]
-        if not all(_is_within(each.path, places) for each in found.problems):  # the names change what else is allowed
-            return params, draft
-    if isinstance(found, (InvalidParams, MalformedCall)):
-        return (params, draft) if isinstance(found, MalformedCall) else (found, renamed)
-    return _read_open(renamed, found, parameters, rules, limits)  # what a renamed object holds has names now
-
-
-@or_default(default=False)  # of nested values a comparison may be too deep
-def _is_same(value: object, other: object) -> bool:
-    return repr(value) == repr(other)  # by ``==`` True is 1
-
-
 def _is_same_name(repair: Repair) -> bool:
     return (
         isinstance(repair.before, str)
@@ -229,12 +183,7 @@ def _is_same_name(repair: Repair) -> bool:
     )
 
 
-def _is_within(path: str, places: Iterable[str]) -> bool:
-    """Whether a path is one of these places, or inside of one."""
-    return any(path == place or path.startswith((f"{place}.", f"{place}[")) for place in places)
-
-
-def _restructure(draft: _Draft, parameters: Parameters, rules: frozenset[Rule], tool_names: Collection[str]) -> bool:
+def _restructure(draft: Draft, parameters: Parameters, rules: frozenset[Rule], tool_names: Collection[str]) -> bool:
     """Find the arguments inside a wrapper or in positional texts, if no single value can be repaired.
 
     Returns:
@@ -253,7 +202,7 @@ def _restructure(draft: _Draft, parameters: Parameters, rules: frozenset[Rule], 
     return bool(assignments)
 
 
-def _parse(draft: _Draft, parameters: Parameters, limits: Limits | None) -> _Found:
+def _parse(draft: Draft, parameters: Parameters, limits: Limits | None) -> _Found:
     """Parse a draft; first check its size again if JSON text was opened in it."""
     if (
         draft.opened
@@ -266,7 +215,7 @@ def _parse(draft: _Draft, parameters: Parameters, limits: Limits | None) -> _Fou
 
 
 def _find_fixes(
-    draft: _Draft, problems: Iterable[Problem], parameters: Parameters, rules: frozenset[Rule]
+    draft: Draft, problems: Iterable[Problem], parameters: Parameters, rules: frozenset[Rule]
 ) -> list[_Fix]:
     """List a fix for each problem that has one."""
     arguments = draft.arguments
@@ -293,14 +242,24 @@ def _find_fixes(
             dropped: _Fix | None = (parts, _DROP, LEAVE_OUT) if parameters.undeclared == "drop" else None
             fix = next(_rename([(parts, name)], draft), None) if name is not None else dropped
         else:
-            meant = coerce(value_at(arguments, parts), parameters.expected_at(parts), rules, draft.sent)
+            meant = None
+            if not _may_be_alone(arguments, parts, parameters):
+                meant = coerce(value_at(arguments, parts), parameters.expected_at(parts), rules, draft.sent)
             fix = None if meant is None else (parts, *meant)
         if fix is not None and fix not in fixes:
             fixes.append(fix)
     return fixes
 
 
-def _rename(renames: Iterable[tuple[Parts, str]], draft: _Draft) -> Iterator[_Fix]:
+def _may_be_alone(arguments: JsonObject, parts: Parts, parameters: Parameters) -> bool:
+    """Whether a wrong item may also be the value itself: ``[3]`` where an integer or an array of texts is expected."""
+    if len(parts) == 1 or type(parts[-1]) is str:
+        return False
+    items: Any = value_at(arguments, parts[:-1])
+    return len(items) == 1 and json_type(items[0]) in parameters.expected_at(parts[:-1]).types
+
+
+def _rename(renames: Iterable[tuple[Parts, str]], draft: Draft) -> Iterator[_Fix]:
     for parts, name in renames:
         if format_path([*parts[:-1], name]) not in draft.left_out:
             yield parts, "parameter_name", name
@@ -323,8 +282,8 @@ def _read_sent(arguments: object, error: object, written: Written) -> JsonObject
 def _read_whole_text(arguments: object, written: Written) -> JsonObject | None:
     """Read the object in text that is not JSON, but has one reading that uses all of it.
 
-    It may be JSON text inside of JSON text, JSON in a Markdown fence or after a byte order mark, with a line end in a
-    string or a comma too many, or a Python literal.
+    It may be nothing, as ``null``, JSON text inside of JSON text, JSON in a Markdown fence or after a byte order mark,
+    with a line end in a string or a comma too many, or a Python literal.
     """
     if not isinstance(arguments, str):
         return None
@@ -332,7 +291,9 @@ def _read_whole_text(arguments: object, written: Written) -> JsonObject | None:
     if (fence := _FENCE.fullmatch(text)) is not None:
         text = fence["inner"]
     found: Any = None
-    if text.startswith('"'):
+    if len(text) <= _MAX_NOTHING and _NOTHING.fullmatch(text.strip()):
+        found = {}
+    elif text.startswith('"'):
         inner = read_literal(text)
         found = read_literal(inner, written) if isinstance(inner, str) else None
     elif text.startswith("{"):

@@ -186,59 +186,13 @@ def names_at(schema: Form, parts: Parts) -> set[str]:
     return {name for form in forms_at(schema, parts) for name in form.get("properties", ())}
 
 
-class Place:
-    """An object or array in the schema, with the places in it. Made for one schema, where equal places are one.
-
-    Attributes:
-        names: The declared property names.
-        is_open: Whether an undeclared name is permitted and means nothing: no subschema is given for its value.
-    """
-
-    __slots__ = ("_forms", "_inner", "_known", "_prefix", "_schema", "is_open", "names")
-
-    def __init__(self, schema: Form, forms: list[Form], known: dict[frozenset[int], Place]) -> None:
-        self._schema, self._forms, self._known = schema, forms, known
-        self.names = frozenset(name for form in forms for name in form.get("properties", ()))
-        self.is_open = bool(self.names) and all(map(_is_open, forms))
-        self._prefix = max((len(form.get("prefixItems") or ()) for form in forms), default=0)
-        self._inner: dict[int | str, Place] = {}
-
-    def enter(self, part: int | str) -> Place:
-        """Return the place of a declared property or of an item."""
-        if isinstance(part, int):
-            part = min(part, self._prefix)  # all items after the first ones have one place
-        if (inner := self._inner.get(part)) is None:
-            inner = self._inner[part] = self._make_inner(part)
-        return inner
-
-    def _make_inner(self, part: int | str) -> Place:
-        forms = _branches(self._schema, [_child(each, part) for each in self._forms])
-        key = frozenset(map(id, forms))
-        if key not in self._known:
-            self._known[key] = Place(self._schema, forms, self._known)
-        return self._known[key]
-
-
-def find_open(schema: Form) -> Place | None:
-    """Return the place of the whole arguments if some object in the schema permits undeclared names, else None.
-
-    Args:
-        schema: The schema that the arguments are validated by.
-    """
-    pending: list[Any] = [schema]
-    while pending:
-        here = pending.pop()
-        if is_object(here):
-            if is_object(here.get("properties")) and _is_open(here):
-                return Place(schema, _branches(schema, [schema]), {})
-            pending += here.values()
-        elif is_array(here):
-            pending += here
-    return None
+def is_open(schema: Form) -> bool:
+    """Whether a schema permits names at its top level that it does not declare, and says nothing about their values."""
+    forms = forms_at(schema, ())
+    return any(form.get("properties") for form in forms) and all(map(_is_open, forms))
 
 
 def _is_open(form: Form) -> bool:
-    """Whether a subschema permits names that it does not declare, and gives no subschema for their values."""
     rest = [form.get(keyword, True) for keyword in ("additionalProperties", "unevaluatedProperties")]
     return "patternProperties" not in form and all(each is True or each == {} for each in rest)
 

@@ -77,10 +77,25 @@ def fold(text: str) -> str:
     return _NO_LETTERS.sub("", text).casefold()
 
 
-def fold_value(text: str) -> str:
-    """Reduce an allowed value to the characters that carry meaning."""
+def is_same_value(one: str, other: str) -> bool:
+    """Whether two spellings of an allowed value have the same words, and the same characters that carry meaning.
+
+    A separator between two words may be another one, or the capital of the second word; it is never left out: to
+    "resign" is not to "re-sign".
+    """
+    return not _spell_value(one).isdisjoint(_spell_value(other))
+
+
+def _spell_value(text: str) -> set[str]:
+    """Spell a value with its capitals as words, and without: a "HomeOffice" has two, an "iPhone" is one."""
+    spelt = (_BLANKS.sub("_", each.lower()) for each in (text.strip(), _CAMEL.sub(" ", text.strip())))
     # Not casefold(), which makes "Maße" (dimensions) and "Masse" (mass) equal.
-    return _DROPPED.sub("", _BLANKS.sub("_", text.strip().lower()))
+    return {_DROPPED.sub(_keep_word, each) for each in spelt}
+
+
+def _keep_word(joint: re.Match[str]) -> str:
+    around = joint.string[joint.start() - 1], joint.string[joint.end()]
+    return " " if all(map(str.isalpha, around)) else ""
 
 
 def fold_name(text: str) -> str:
@@ -111,7 +126,7 @@ class Choice:
         found = self._by_case.get(sent.lower())
         if found is None:
             found = self._by_letters.get(fold(sent), [])
-            if len(found) != 1 or fold_value(found[0]) != fold_value(sent):
+            if len(found) != 1 or not is_same_value(found[0], sent):
                 return None
         if sent in found:
             return sent
@@ -159,35 +174,41 @@ def _is_mixed(text: str) -> bool:
     return not (text.islower() or text.isupper() or text.istitle())
 
 
-def with_suggestions(problems: tuple[Problem, ...], arguments: object, schema: Form) -> tuple[Problem, ...]:
+def with_suggestions(
+    problems: tuple[Problem, ...], arguments: object, schema: Form, declared: frozenset[str]
+) -> tuple[Problem, ...]:
     """Add the nearest name or value to each problem of an unknown name or of a value that is not allowed.
 
     If a parameter is missing, the undeclared names that were sent are added as problems, even if the schema accepts
     them: one of them may have been meant for it.
 
+    Args:
+        problems: The problems.
+        arguments: The arguments as they were sent.
+        schema: The tool's schema.
+        declared: The names of its parameters.
+
     Returns:
         The same tuple if there is nothing to add.
     """
-    for problem in problems:
-        if problem.rule in ADVISED or problem.got == "null":
-            break
-    else:
+    is_incomplete = any(problem.rule == "required" for problem in problems)
+    may_be_near = any(problem.rule in _SUGGESTED or problem.got == "null" for problem in problems)
+    if not (is_incomplete or may_be_near) or (sent := read_arguments(arguments)) is None:
         return problems
-    sent = read_arguments(arguments)
-    if sent is None:
-        return problems
-    result = [*(_suggest(problem, sent, schema) for problem in problems[:_MAX_PROBLEMS]), *problems[_MAX_PROBLEMS:]]
-    if any(problem.rule == "required" for problem in problems):
-        known = names_at(schema, ()) | {problem.path for problem in problems}
+    extra: list[Problem] = []
+    if is_incomplete:
+        known = declared | {problem.path for problem in problems}
         # A caller outside of this library may send keys of any type.
         undeclared = [name for name in sent if isinstance(cast("object", name), str) and name not in known]
-        names = describe_names(schema, ())
-        extra = (
+        names = describe_names(schema, ()) if undeclared else ""
+        extra = [
             Problem(name, "additionalProperties", names, describe_value(sent[name]))
             for name in undeclared[:_MAX_UNDECLARED]
-        )
-        result += [_suggest(problem, sent, schema) for problem in extra]
-    return tuple(result)
+        ]
+    if not (may_be_near or extra):
+        return problems
+    suggested = [_suggest(problem, sent, schema) for problem in problems[:_MAX_PROBLEMS]]
+    return (*suggested, *problems[_MAX_PROBLEMS:], *(_suggest(problem, sent, schema) for problem in extra))
 
 
 def _suggest(problem: Problem, arguments: JsonObject, schema: Form) -> Problem:

@@ -14,8 +14,9 @@ from .coercions import Rule, coerce
 from .expectations import UNWRITTEN, Expected
 from .limits import SCALARS, Limits, list_texts
 from .reading import read_arguments
+from .renames import list_kept
 from .repair import repair_arguments
-from .schema import Parts, Place, forms_at, is_required, names_at
+from .schema import Parts, forms_at, is_required, names_at
 from .spelling import ADVISED, with_suggestions
 
 if TYPE_CHECKING:
@@ -50,14 +51,14 @@ class Compiled(NamedTuple):
         schema: The JSON Schema that the model sees.
         flat: Whether valid arguments are at most 32 scalars, so that their number and depth need no check.
         ambiguous: Whether a value may be validated exponentially often, so that deep arguments are refused.
-        root: See `Parameters.root`.
+        is_open: See `Parameters.is_open`.
     """
 
     parse: Parse
     schema: Mapping[str, Any]
     flat: bool = False
     ambiguous: bool = False
-    root: Place | None = None
+    is_open: bool = False
 
 
 @attrs.define(eq=False)
@@ -74,7 +75,7 @@ class Parameters:
         flat: As `Compiled.flat`; False until compiled.
         secrets: Hides the secret parameters; None: there are none.
         texts: If `flat`, the names of the parameters that may be text.
-        root: Where the schema permits undeclared names: its places, to find misspelt names. None: it permits none.
+        is_open: Whether the schema permits names at its top level that it says nothing about; False until compiled.
     """
 
     _build: Callable[[], Compiled] = attrs.field(repr=False)
@@ -84,7 +85,7 @@ class Parameters:
     flat: bool = attrs.field(init=False, repr=False, default=False)
     secrets: SecretGuard | None = attrs.field(init=False, repr=False, default=None)
     texts: tuple[str, ...] = attrs.field(init=False, repr=False, default=())
-    root: Place | None = attrs.field(init=False, repr=False, default=None)
+    is_open: bool = attrs.field(init=False, repr=False, default=False)
     _compiled: Compiled | None = attrs.field(init=False, repr=False, default=None)
     _expected: dict[int | str, Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
     _expected_inside: dict[tuple[Any, ...], Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
@@ -149,7 +150,7 @@ class Parameters:
             self.parse, self.flat = self._compiled.parse, self._compiled.flat
             self.texts = list_texts(self._compiled.schema) if self.flat else ()
             self.names = frozenset(names_at(self._compiled.schema, ()))
-            self.root = self._compiled.root
+            self.is_open = self._compiled.is_open
         return self._compiled
 
     @property
@@ -162,64 +163,69 @@ class Parameters:
         """Whether they have a recursive union without a discriminator. Compiles them."""
         return (self._compiled or self.compile()).ambiguous
 
-    def is_settled(self, arguments: Any, error: InvalidParams, rules: frozenset[Rule], longest: int) -> bool:
-        """Whether it is certain that `repair` and `advise` would not change a refusal.
+    def keeps_limits(self, arguments: Any, limits: Limits) -> bool:
+        """Whether the arguments certainly keep the limits if they are valid; wrong ones may be of any size.
 
-        Most refusals are of this kind: only declared parameters were sent, and either some are missing, or the wrong
-        values are scalars that no rule can read.
+        Valid arguments of a flat tool are a few scalars, of which only a long text can break a limit.
+        """
+        if not self.flat:
+            return False
+        if type(arguments) is not _DICT:
+            return type(arguments) is str and len(arguments) <= limits.flat_text
+        for name in self.texts:
+            value = arguments.get(name)
+            if type(value) is str and len(value) > limits.flat_value:
+                return False
+        return True
+
+    def is_settled(self, arguments: Any, error: InvalidParams, rules: frozenset[Rule]) -> bool:
+        """Whether a refusal is final at first sight: nothing undeclared was sent, and no rule reads a wrong value.
+
+        Most refusals are of this kind: parameters are missing, or scalars are wrong. `repair` and `advise` find the
+        same, but then half of the time of a refusal goes into looking.
 
         Args:
             arguments: The arguments as they were sent.
             error: The refusal from `parse`.
             rules: The rules that may be used.
-            longest: Characters, ≥ 0: a longer wrong text is not examined, and the result is False. Negative: always
-                False.
         """
         sent: Any = arguments if type(arguments) is _DICT else error.read
-        if longest < 0 or type(sent) is not _DICT or not self.names.issuperset(sent):
+        if type(sent) is not _DICT or not self.names.issuperset(sent):
             return False
         for problem in error.problems:
             if problem.rule in ADVISED or problem.got == "null":
                 return self._is_only_incomplete(error)
-            path = problem.path
-            try:
-                value = sent[path]
-            except KeyError:
+            if problem.path not in sent:  # it is inside of a parameter
                 return False
+            value = sent[problem.path]
             if type(value) is float and sent is not arguments:  # the meaning may be in how it was written
                 return False
             if type(value) is str:
-                if len(value) > longest or value.lstrip()[:1] in _OPENING:  # only `repair` reads it
+                if value.lstrip()[:1] in _OPENING:  # only `repair` reads it
                     return False
             elif type(value) not in SCALARS:
                 return False
-            expected = self._expected.get(path) or self.expected_at([path])
-            if coerce(value, expected, rules, UNWRITTEN) is not None:
+            if coerce(value, self.expected_at([problem.path]), rules, UNWRITTEN) is not None:
                 return False
         return True
 
     def _is_only_incomplete(self, error: InvalidParams) -> bool:
         """Whether missing parameters are the only problems."""
-        for problem in error.problems:  # noqa: SIM110  # a generator takes twice as long
-            if problem.rule != "required" or problem.path not in self.names:
-                return False
-        return True
+        return all(problem.rule == "required" and problem.path in self.names for problem in error.problems)
 
     def repair(
         self,
         arguments: object,
-        error: InvalidParams | MalformedCall | None,
+        error: InvalidParams | MalformedCall,
         rules: frozenset[Rule],
         limits: Limits | None = None,
         tool_names: Collection[str] = (),
     ) -> tuple[dict[str, Any], tuple[Repair, ...]] | InvalidParams | None:
         """Repair arguments that `parse` refused, if they contain the values that the model meant.
 
-        An open schema permits names that are misspelt: of arguments that `parse` accepted, these are repaired.
-
         Args:
             arguments: The arguments as they were sent. They are not changed.
-            error: The refusal from `parse`; None: it accepted them.
+            error: The refusal from `parse`.
             rules: The rules that may be used; empty: repair nothing.
             limits: The limits on arguments, also for the values of text inside of them; None: no limits.
             tool_names: The names of the tool. A whole call inside of the arguments is opened only if it has one of
@@ -232,9 +238,21 @@ class Parameters:
         if not rules or type(arguments) is Given:
             return None
         repaired = repair_arguments(self, arguments, error, rules, limits, tool_names)
-        if self.secrets is None or type(repaired) is not tuple:
+        if type(repaired) is not tuple:
             return repaired
-        return repaired[0], self.secrets.hide_repairs(repaired[1], arguments)
+        params, draft = repaired
+        repairs = (*draft.repairs, *(list_kept(draft.arguments, self.names) if self.is_open else ()))
+        return params, repairs if self.secrets is None else self.secrets.hide_repairs(repairs, arguments)
+
+    def find_kept(self, arguments: object) -> tuple[Repair, ...]:
+        """List the undeclared names of valid arguments that look like misspelt parameters, see `renames.list_kept`.
+
+        Such a call is valid and stays as it is: an open schema permits any name.
+        """
+        if type(arguments) is Given or (sent := read_arguments(arguments)) is None:
+            return ()
+        kept = list_kept(sent, self.names)
+        return kept if self.secrets is None or not kept else self.secrets.hide_repairs(kept, arguments)
 
     def advise(self, arguments: Any, error: InvalidParams, repairs: tuple[Repair, ...] = ()) -> InvalidParams:
         """Add suggestions to a refusal: the names and values that the model may have meant.
@@ -247,11 +265,8 @@ class Parameters:
         Returns:
             The same error if there is nothing to add.
         """
-        problems = error.problems
-        only_declared = type(arguments) is _DICT and self.names.issuperset(arguments)
-        if not (only_declared and self._is_only_incomplete(error)):
-            problems = with_suggestions(problems, arguments, self.schema)
-        if problems is error.problems and not repairs:
+        problems = with_suggestions(error.problems, arguments, self.schema, self.names)
+        if problems is error.problems and not repairs and error.sent is arguments:
             return error
         advised = InvalidParams(problems, repairs, sent=arguments, schema=self.schema)
         return advised if self.secrets is None else self.secrets.hide(advised, arguments)

@@ -52,7 +52,7 @@ def unwrap(
         if found is None:
             return None
         is_call, arguments = found
-        if not is_call and not names.isdisjoint(map(fold_name, arguments)):
+        if not is_call and (not arguments or not names.isdisjoint(map(fold_name, arguments))):
             return arguments
     return None
 
@@ -88,7 +88,7 @@ def _open(
 
 
 def _read_object(value: Any, written: Written, *, is_call: bool) -> tuple[bool, JsonObject] | None:
-    inner = read_literal(value, written) if isinstance(value, str) else value
+    inner = read_literal(value, written) if isinstance(value, str) and value.strip() else value or {}
     return (is_call, inner) if is_object(inner) and all(type(key) is str for key in inner) else None
 
 

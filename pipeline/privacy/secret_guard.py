@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from ..engine.errors import InvalidParams, Problem, Repair
+from ..engine.errors import NAME_KEPT, InvalidParams, Problem, Repair
 from ..parameters.schema import NOUNS
 from .masking import TextCollector
 from .public_text import PublicText, Redact
@@ -91,7 +91,7 @@ class SecretGuard:
     def _hide_repair(self, repair: Repair, mask: Any) -> Repair:
         redaction = Redaction(self.schema)
         before, after, path = repair.before, repair.after, repair.path
-        if repair.rule == "parameter_name":
+        if repair.rule in ("parameter_name", NAME_KEPT):
             before, after = (mask(each) if isinstance(each, str) else each for each in (before, after))
         elif path:
             _, forms = read_path(self.schema, path)

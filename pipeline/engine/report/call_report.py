@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 from returns.result import Failure, Success
 
-from ..errors import Repair, ToolError
+from ..errors import NAME_KEPT, Repair, ToolError
 from .report_rows import (
     NO_EXECUTOR,
     Attempt,
@@ -102,7 +102,7 @@ class CallReport:
         """Arguments that the tool accepted although its schema, which allows others, does not declare them."""
         if self.tool is None or getattr(self.error, "category", "") == "parameter":
             return ()
-        repaired = {repair.path for repair in self.repairs}
+        repaired = {repair.path for repair in self.repairs if repair.rule != NAME_KEPT}
         found = self.tool.parameters.find_undeclared(self.call.arguments)
         return tuple(name for name in found if name not in repaired)
 
