@@ -157,6 +157,12 @@ def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # a
     "that may have changed something, is not run again: its kind is outcome_unknown.",
 )
 @click.option("--rerun-unknown", is_flag=True, help="With --resume: run those calls again as well.")
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Write each result when its call ends, in the order of the ends.  [default: all at the end of the run, in the "
+    "order of the lines]",
+)
 @asker_options
 @wording_options
 @journal_option
@@ -171,6 +177,7 @@ def run(
     workers: int | None,
     resume: bool,  # noqa: FBT001  # click passes it by name
     rerun_unknown: bool,  # noqa: FBT001  # as above
+    follow: bool,  # noqa: FBT001  # as above
     asked: Asked,
     worded: Worded,
     journal: Path | None,
@@ -184,13 +191,13 @@ def run(
     "conversation", "finish_reason" and "timeout" are optional. Other keys and blank lines are ignored. The file "-" is
     standard input.
 
-    A result is written when its call ends: line (the line of the call, from 1), id and name (as in the call), tool
+    RESULTS is written at the end, or with --follow as the calls end. A result has the keys line (the line of the call, from 1), id and name (as in the call), tool
     (the name it was resolved to, or null), ok, kind (of the error, or null), told (the text for the model), value,
     problems (of the arguments), attempts (how often the tool ran), tries (each attempt), ms, repairs. A line that is
     not a call gets a result of the kind malformed_line, and "told" says what is wrong with it.
 
-    RESULTS.ledger keeps what began of the calls that may change something. The file is removed when each call has a
-    result.
+    RESULTS.db keeps the results meanwhile, and RESULTS.ledger what began of the calls that may change something. Both are
+    removed when each call has a result.
 
     Ctrl-C or SIGTERM starts no more calls and waits up to 5 seconds for the running ones. A second one does not wait.
 
@@ -217,6 +224,7 @@ def run(
             workers=workers,
             resume=resume,
             rerun_unknown=rerun_unknown,
+            follow=follow,
             journal=journal,
         )
     sys.exit(code)
