@@ -17,7 +17,7 @@ from cli_desk import MODULE, Desk, open_desk, until
 from support import PATIENT
 from toolcall_pipeline.cli.run.calls_file import CallLine, compute_digest
 from toolcall_pipeline.cli.run.result_rows import build_row_without_report
-from toolcall_pipeline.cli.run.run_results import RunResults, open_results
+from toolcall_pipeline.cli.run.run_results import open_results
 from toolcall_pipeline.cli.terminal_text import CommandError
 
 pytestmark = pytest.mark.long  # each test starts processes
@@ -303,13 +303,10 @@ def test_no_room_for_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         raise OSError(errno.ENOSPC, "No space left on device")
 
     path = tmp_path / "results"
-    with (
-        pytest.raises(CommandError, match="RESULTS cannot be written: No space left on device"),
-        open_results(path, resume=False, follow=True) as results,
-        monkeypatch.context() as patch,
-    ):
+    with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        write_a_row(results)
+        with pytest.raises(CommandError, match="RESULTS cannot be written: No space left on device"):
+            write_a_row(path)
     with open_results(path, resume=True, follow=False):
         pass
     assert json.loads(path.read_bytes())["told"] == "told"
@@ -323,12 +320,13 @@ def test_a_row_that_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.Monk
         return write(fd, data[:7])
 
     monkeypatch.setattr(os, "write", a_part)
-    with open_results(tmp_path / "results", resume=False, follow=True) as results:
-        write_a_row(results)
+    write_a_row(tmp_path / "results")
     assert json.loads((tmp_path / "results").read_bytes())["told"] == "told"
 
 
-def write_a_row(results: RunResults) -> None:
+def write_a_row(path: Path) -> None:
     digest = compute_digest(b"{}")
-    place, _ = results.see(1, digest)
-    results.write(place, build_row_without_report(CallLine(1, "a", "b", None, digest=digest), "internal", "told"))
+    row = build_row_without_report(CallLine(1, "a", "b", None, digest=digest), "internal", "told")
+    with open_results(path, resume=False, follow=True) as results:
+        place, _ = results.see(1, digest)
+        results.write(place, row)
