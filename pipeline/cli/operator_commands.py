@@ -1,4 +1,4 @@
-"""``toolcall approvals``, ``ledger`` and ``audit``: arguments, options and help. The store comes first, then the verb."""
+"""``toolcall approvals``, ``ledger`` and ``audit``: the store comes first, then the verb."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _StoreGroup(click.Group):
     """A group whose commands get the text of STORE, which stands in front of them."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, subcommand_metavar="VERB [ARGS]...", **kwargs)
+        super().__init__(*args, **{"subcommand_metavar": "VERB [ARGS]...", **kwargs})
         self.params.append(click.Argument(["store"], metavar="STORE"))
         self.epilog = _STORES
 
