@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ..compose import Pipeline, Stack
 from ..errors import SetupError
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
     from ..journal import Journal
 
 
-_ATTEMPTS = 3
+_NOT_GIVEN: Any = type("NotGiven", (), {"__repr__": lambda _: "<as by default>"})()  # None is a value as well
 _OF_A_SERVER = ("tools", "telemetry", "trust_annotations")
 
 
 def standard(
     tools: ToolView,
     *,
-    timeout: float | None = None,
-    attempts: int = _ATTEMPTS,
-    canonical_names: bool = False,
+    timeout: float | None = _NOT_GIVEN,
+    attempts: int = _NOT_GIVEN,
+    canonical_names: bool = _NOT_GIVEN,
     listed: int = 20,
-    limits: Limits | None = None,
+    limits: Limits | None = _NOT_GIVEN,
     executor: Executor | None = None,
     executors: Mapping[str, Executor] | None = None,
-    redact: Redact | None = None,
+    redact: Redact | None = _NOT_GIVEN,
     errors: Errors | None = None,
     detect: Detector | None = None,
-    wording: Wording | None = None,
+    wording: Wording | None = _NOT_GIVEN,
     store: Store | None = None,
     policy: str | PathLike[str] | RuleSet | RelayPolicy | None = None,
     journal: str | PathLike[str] | Journal | None = None,
@@ -78,7 +78,7 @@ def standard(
             ``ledger`` outside of ``retry``, see `Ledger`. Default None: a conversation is remembered in this process.
         policy: The path of a policy file, or its rules. Rules add the stage ``policy`` after ``validate``, and
             ``dry_run`` and ``approve`` if one of them says so; the latter needs ``store``. Each budget adds a `Quota`.
-            Other options of the file count where they are not given here. Default None: no such stage.
+            Other options of the file count where they are not given here, also as None. Default None: no such stage.
         journal: The path of a file that keeps the report of each call, or a `Journal`. Default None: none.
 
     Raises:
@@ -87,16 +87,20 @@ def standard(
             wrong, or names a tool that is not there.
     """
     check_type("standard", "tools", tools, ToolView, name="ToolRegistry")
-    check_number("standard", "timeout", timeout, above=0, optional=True, unit="seconds")
     file = _read_policy(policy)
-    if file is not None and policy is not file:
-        timeout = file.timeout if timeout is None else timeout
-        attempts = file.attempts if attempts == _ATTEMPTS else attempts
-        canonical_names = canonical_names or ("canonical_names" in file.given and file.canonical_names)
-        limits = file.limits.of_arguments() if limits is None and "limits" in file.given else limits
-        redact = file.make_redact() if redact is None else redact
-        wording = file.wording if wording is None else wording
+    says = RelayPolicy() if file is None or policy is file else file  # of rules from code it is the rules alone
+    timeout = says.timeout if timeout is _NOT_GIVEN else timeout
+    check_number("standard", "timeout", timeout, above=0, optional=True, unit="seconds")
+    attempts = says.attempts if attempts is _NOT_GIVEN else attempts
+    if canonical_names is _NOT_GIVEN:
+        canonical_names = "canonical_names" in says.given and says.canonical_names
+    if limits is _NOT_GIVEN:
+        limits = says.limits.of_arguments() if "limits" in says.given else None
     limits = Limits() if limits is None else limits
+    if file is not None:
+        file.check_tools(tools)
+    redact = says.make_redact() if redact is _NOT_GIVEN else redact
+    wording = says.wording if wording is _NOT_GIVEN else wording
     pipeline = (
         Stack()
         .observe(Trace(redact=redact, sinks=_list_sinks(journal)))  # outermost: refused calls are recorded too
@@ -112,7 +116,7 @@ def standard(
     if store is not None:
         pipeline = pipeline.before("retry", Ledger(store))
     if file is not None:
-        pipeline = _add_policy(pipeline, file, tools, store)
+        pipeline = _add_policy(pipeline, file, store)
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))
 
@@ -136,13 +140,12 @@ def _read_policy(policy: object) -> RelayPolicy | None:
     return made
 
 
-def _add_policy(pipeline: Pipeline, file: RelayPolicy, tools: ToolView, store: Store | None) -> Pipeline:
+def _add_policy(pipeline: Pipeline, file: RelayPolicy, store: Store | None) -> Pipeline:
     """The stages for the rules and the budgets of a policy.
 
     Raises:
-        SetupError: A rule or a rename names a tool that is not there, or a rule asks a person without a store.
+        SetupError: A rule asks a person without a store.
     """
-    file.check_tools(tools)
     innermost = "retry" if store is None else "ledger"
     for number, budget in enumerate(file.budgets):
         quota = Quota(budget.calls, budget.per, window=budget.window, store=store)
