@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from ..errors import SetupError
+from ..base.setup_error import SetupError
 from ..stores import Postgres, Redis, SQLite, StoreError
 from .terminal_text import CommandError
 

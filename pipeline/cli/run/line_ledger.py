@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Literal
 import attrs
 from returns.result import Failure
 
-from ...call import Call, Outcome, ResolvedCall, ValidCall
-from ...call_state import StateKey
-from ...compose import Handler, Placement
-from ...compose.pipeline import Pipeline
-from ...errors import Unavailable
+from ...engine.call import Call, Outcome, ResolvedCall, ValidCall
+from ...engine.call_state import StateKey
+from ...engine.compose import Handler, Placement
+from ...engine.compose.pipeline import Pipeline
+from ...engine.errors import Unavailable
 from ...middlewares import Ledger
 from ...stores import Change, SQLite, StoreError
 from ...tools.definition import Tool

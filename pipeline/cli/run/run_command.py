@@ -14,8 +14,8 @@ import anyio
 
 from toolcall_pipeline.middlewares import standard
 
-from ...compose.pipeline import Pipeline
-from ...errors import SetupError
+from ...base.setup_error import SetupError
+from ...engine.compose.pipeline import Pipeline
 from ...executors import Executor, Thread
 from ..asker import NOBODY, Asker
 from ..loading import check_schemas, find_registry, keep, load_target, word
