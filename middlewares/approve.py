@@ -78,6 +78,7 @@ class Approve:
     placement: ClassVar[Placement] = Placement(
         announces_body=True,
         kind="approve",
+        tool_options=("tools.patterns", "needs"),
         reason="inside of validate: a person judges the call as it will run",
         needs={"ledger": "an approval is one delivery of it, so that what was approved runs once"},
         inside_of={

@@ -33,6 +33,7 @@ class DryRun:
     """
 
     placement: ClassVar[Placement] = Placement(
+        tool_options=("rules",),
         announces_body=True,
         kind="dry_run",
         reason="after validate: the plan has the arguments that would run",

@@ -48,6 +48,7 @@ class Policy:
 
     placement: ClassVar[Placement] = Placement(
         kind="policy",
+        tool_options=("rules",),
         reason="after validate: rules judge the arguments as the tool would get them",
         inside_of={"audit": "it writes down which rule decided"},
     )

@@ -63,6 +63,7 @@ class Resolve:
         kind="resolve",
         reason="first of the checks: the stages after it need the tool",
         owns_registry=True,
+        tool_options=("renames.values",),
     )
 
     registry: ToolView = attrs.field(validator=is_type(ToolView, name="ToolRegistry"))

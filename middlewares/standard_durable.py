@@ -13,7 +13,6 @@ from ..base.setup_error import SetupError
 from ..engine.compose import Pipeline
 from ..policies import RelayPolicy, RuleSet, read_policy
 from ..stores import Store
-from ..tools import ToolView
 from .approve import Approve
 from .dry_run import DryRun
 from .ledger import Ledger
@@ -45,17 +44,16 @@ def read_policy_option(policy: object) -> RelayPolicy | None:
     return made
 
 
-def add_stages(pipeline: Pipeline, tools: ToolView, store: Store | None, file: RelayPolicy | None) -> Pipeline:
+def add_stages(pipeline: Pipeline, store: Store | None, file: RelayPolicy | None) -> Pipeline:
     """The pipeline with a ledger over the store, and with the stages for the rules and the budgets of a policy.
 
     Raises:
-        SetupError: A rule or a rename names a tool that is not there, or a rule asks a person without a store.
+        SetupError: A rule asks a person without a store.
     """
     if store is not None:
         pipeline = pipeline.before("retry", Ledger(store))
     if file is None:
         return pipeline
-    file.check_tools(tools)
     innermost = "retry" if store is None else "ledger"
     for number, budget in enumerate(file.budgets):
         quota = Quota(budget.calls, budget.per, window=budget.window, store=store)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..base.options import check_number, check_type
 from ..engine.compose import Pipeline, Stack
@@ -29,22 +29,23 @@ if TYPE_CHECKING:
 
 
 _ATTEMPTS = 3
+_NOT_GIVEN: Any = type("NotGiven", (), {"__repr__": lambda _: "<as by default>"})()  # None is a value as well
 
 
 def standard(
     tools: ToolView,
     *,
-    timeout: float | None = None,
-    attempts: int = _ATTEMPTS,
-    canonical_names: bool = False,
+    timeout: float | None = _NOT_GIVEN,
+    attempts: int = _NOT_GIVEN,
+    canonical_names: bool = _NOT_GIVEN,
     listed: int = 20,
-    limits: Limits | None = None,
+    limits: Limits | None = _NOT_GIVEN,
     executor: Executor | None = None,
     executors: Mapping[str, Executor] | None = None,
-    redact: Redact | None = None,
+    redact: Redact | None = _NOT_GIVEN,
     errors: Errors | None = None,
     detect: Detector | None = None,
-    wording: Wording | None = None,
+    wording: Wording | None = _NOT_GIVEN,
     store: Store | None = None,
     policy: str | PathLike[str] | RuleSet | RelayPolicy | None = None,
     journal: str | PathLike[str] | Journal | None = None,
@@ -71,7 +72,7 @@ def standard(
             ``ledger`` outside of ``retry``, see `Ledger`. Default None: a conversation is remembered in this process.
         policy: The path of a policy file, or its rules. Rules add the stage ``policy`` after ``validate``, and
             ``dry_run`` and ``approve`` if one of them says so; the latter needs ``store``. Each budget adds a `Quota`.
-            Other options of the file count where they are not given here. Default None: no such stage.
+            Other options of the file count where they are not given here, also as None. Default None: no such stage.
         journal: The path of a file that keeps the report of each call, or a `Journal`. Default None: none.
 
     Raises:
@@ -80,20 +81,23 @@ def standard(
             wrong, or names a tool that is not there.
     """
     check_type("standard", "tools", tools, ToolView, name="ToolRegistry")
-    check_number("standard", "timeout", timeout, above=0, optional=True, unit="seconds")
     sinks, file = [], None
     if store is not None or policy is not None or journal is not None:
         from . import standard_durable as durable  # most pipelines keep nothing, and load nothing of this
 
         sinks, file = durable.list_sinks(journal), durable.read_policy_option(policy)
-    if file is not None and policy is not file:
-        timeout = file.timeout if timeout is None else timeout
-        attempts = file.attempts if attempts == _ATTEMPTS else attempts
-        canonical_names = canonical_names or ("canonical_names" in file.given and file.canonical_names)
-        limits = file.limits.of_arguments() if limits is None and "limits" in file.given else limits
-        redact = file.make_redact() if redact is None else redact
-        wording = file.wording if wording is None else wording
+    says = None if policy is file else file  # of rules from code it is the rules alone
+    timeout = _or(timeout, None if says is None else says.timeout)
+    check_number("standard", "timeout", timeout, above=0, optional=True, unit="seconds")
+    attempts = _or(attempts, _ATTEMPTS if says is None else says.attempts)
+    names = says is not None and "canonical_names" in says.given and says.canonical_names
+    canonical_names = _or(canonical_names, names)
+    limits = _or(limits, says.limits.of_arguments() if says is not None and "limits" in says.given else None)
     limits = Limits() if limits is None else limits
+    if file is not None:
+        file.check_tools(tools)
+    redact = _or(redact, None if says is None else says.make_redact())
+    wording = _or(wording, None if says is None else says.wording)
     pipeline = (
         Stack()
         .observe(Trace(redact=redact, sinks=sinks))  # outermost: refused calls are recorded too
@@ -107,6 +111,11 @@ def standard(
         .end(Execute(executor, executors={} if executors is None else executors, detect=detect), wording=wording)
     )
     if store is not None or file is not None:
-        pipeline = durable.add_stages(pipeline, tools, store, file)
+        pipeline = durable.add_stages(pipeline, store, file)
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))
+
+
+def _or(given: Any, default: object) -> Any:
+    """The option as it was given, whatever its value; the default where it was not given."""
+    return default if given is _NOT_GIVEN else given

@@ -54,24 +54,23 @@ def list_ids(path: Path) -> list[str]:
 def test_what_waits_is_listed_and_decided(store: Path) -> None:
     """A list, one call, an approval with other arguments, a rejection; a second decision changes nothing."""
     first, second = list_ids(store)
-    listed = run("approvals", "list", str(store))
+    listed = run("approvals", str(store), "list")
     assert (listed.exit_code, listed.output.count("pending")) == (0, 2)
-    shown = run("approvals", "show", str(store), second)
+    shown = run("approvals", str(store), "show", second)
     assert '"to": "Al"' in shown.output
     assert "asked by     ann" in shown.output
-    done = run("approvals", "approve", str(store), first, "--by", "boss", "--arguments", '{"to": "Eve", "cents": 1}')
+    done = run("approvals", str(store), "approve", first, "--by", "boss", "--arguments", '{"to": "Eve", "cents": 1}')
     assert (done.exit_code, done.output) == (0, 'approved by boss: pay {"to": "Eve", "cents": 1}\n')
-    late = run("approvals", "reject", str(store), first, "--by", "chief")
+    late = run("approvals", str(store), "reject", first, "--by", "chief")
     assert (late.exit_code, late.output.partition(":")[0]) == (1, "already decided by boss")
-    assert run("approvals", "reject", str(store), second, "--message", "No.").exit_code == 0
-    for words in (("list", str(store)), (str(store), "list")):
-        assert run("approvals", *words).output == "no call waits\n"
-    assert run("approvals", "list", str(store), "--all").output.count("rejected") == 1
+    assert run("approvals", str(store), "reject", second, "--message", "No.").exit_code == 0
+    assert run("approvals", str(store), "list").output == "no call waits\n"
+    assert run("approvals", str(store), "list", "--all").output.count("rejected") == 1
 
 
 def test_a_hostile_argument_is_shown_as_text(store: Path) -> None:
     """No escape, no markup and no invisible character of an argument reaches the terminal."""
-    for command in (("list", str(store)), ("show", str(store), list_ids(store)[0])):
+    for command in ((str(store), "list"), (str(store), "show", list_ids(store)[0])):
         output = run("approvals", *command).output
         assert "\x1b" not in output
         assert "\u202e" not in output
@@ -81,13 +80,13 @@ def test_a_hostile_argument_is_shown_as_text(store: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        (("show", "STORE", "none.1"), "there is no approval 'none.1'"),
-        (("approve", "STORE", "none.1"), "there is no approval 'none.1'"),
-        (("approve", "STORE", "ID", "--arguments", "{"), "--arguments is not JSON"),
-        (("approve", "STORE", "ID", "--arguments", "[]"), "`arguments` must be a mapping"),
-        (("approve", "STORE", "ID", "--arguments", "{}"), "`arguments` must fit the tool"),
-        (("list", "absent.db"), "absent.db: no such file"),
-        (("list", __file__), "test_cli_approvals.py"),
+        (("STORE", "show", "none.1"), "there is no approval 'none.1'"),
+        (("STORE", "approve", "none.1"), "there is no approval 'none.1'"),
+        (("STORE", "approve", "ID", "--arguments", "{"), "--arguments is not JSON"),
+        (("STORE", "approve", "ID", "--arguments", "[]"), "`arguments` must be a mapping"),
+        (("STORE", "approve", "ID", "--arguments", "{}"), "`arguments` must fit the tool"),
+        (("absent.db", "list"), "absent.db: no such file"),
+        ((__file__, "list"), "test_cli_approvals.py"),
     ],
 )
 def test_bad_input_is_one_clear_line(command: tuple[str, ...], expected: str, store: Path) -> None:

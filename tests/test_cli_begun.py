@@ -78,10 +78,6 @@ def fails() -> None:
     raise ToolFailed("No.")
 
 @tools.tool(effect="read")
-async def renames() -> None:
-    os.rename(HERE / "results.jsonl", HERE / "renamed.jsonl")
-
-@tools.tool(effect="read")
 async def removes_ledger() -> None:
     os.unlink(HERE / "results.jsonl.ledger")
 
@@ -97,8 +93,8 @@ async def verified() -> str:
     return "done"
 
 if os.environ.get("VICTIM") == "row":
-    from toolcall_pipeline.cli.run.results_file import ResultsFile
-    ResultsFile.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    from toolcall_pipeline.cli.run.run_results import RunResults
+    RunResults.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     del os.environ["VICTIM"]
 
 @tools.tool(effect="mutating")
@@ -127,7 +123,6 @@ async def does_it(call, call_next):
     return await do_all(call)
 
 own_middleware = standard(tools).before("execute", does_it)
-outermost = standard(tools).after("trace", does_it)
 
 def with_batch():
     batch = Batch()
@@ -167,7 +162,6 @@ MARKED = [
     pytest.param("post", IN_PROCESSES, "tools", id="async in a process"),
     pytest.param("anything", [], "own_end", id="an end of the user's own"),
     pytest.param("post", [], "own_middleware", id="a middleware that does the work"),
-    pytest.param("post", [], "outermost", id="before the tool is found"),
     pytest.param("batch", [], "with_batch", id="in a batch"),
 ]
 
@@ -187,7 +181,7 @@ def test_a_call_that_began_is_not_run_again(desk: Desk, name: str, options: list
     assert (count_effects(desk), desk.ledger.exists()) == (1, False)
 
 
-@pytest.mark.parametrize("target", ["tools", "own_middleware", "outermost"])
+@pytest.mark.parametrize("target", ["tools", "own_middleware"])
 @pytest.mark.parametrize("name", ["look", "put"])
 def test_a_call_that_is_safe_to_repeat(desk: Desk, name: str, target: str) -> None:
     """A read or idempotent call is not kept: after a kill in its body it is run again."""
@@ -289,24 +283,21 @@ def test_without_results(desk: Desk) -> None:
     desk.results.unlink()
     result = desk.run()
     assert (result.exit_code, count_effects(desk)) == (2, 1)
-    assert "has 1 call of an earlier run: continue that run with --resume, or remove the file" in result.stderr
+    assert "is of an earlier run: continue that run with --resume, or remove the file" in result.stderr
     assert desk.run("--resume").exit_code == 0
     assert (desk.by_line[1]["kind"], count_effects(desk)) == ("outcome_unknown", 1)
 
 
-def test_renamed_after_a_kill(desk: Desk) -> None:
-    """A file of results that was renamed without its ledger is refused, and resumed when that is renamed as well."""
+def test_moved_after_a_kill(desk: Desk) -> None:
+    """All that a run left may be moved, and goes on under its new name."""
     desk.put({"name": "fails"}, {"name": "pay"})
     kill_in_the_body(desk, "--concurrency", "1")
-    moved = desk.results.rename(desk.path / "moved.jsonl")
-    result = desk.run("--resume", "-o", str(moved))
-    assert (result.exit_code, "results.jsonl.ledger has its calls" in result.stderr) == (2, True)
-    for suffix in ("", "-wal", "-shm"):
-        if (file := desk.ledger.with_name(desk.ledger.name + suffix)).exists():
-            file.rename(desk.path / f"moved.jsonl.ledger{suffix}")
+    for file in desk.path.glob("results.jsonl*"):
+        file.rename(desk.path / file.name.replace("results", "moved"))
+    moved = desk.path / "moved.jsonl"
     assert desk.run("--resume", "-o", str(moved)).exit_code == 0
     assert [json.loads(line)["kind"] for line in moved.read_bytes().splitlines()] == ["execution", "outcome_unknown"]
-    assert (count_effects(desk), (desk.path / "moved.jsonl.ledger").exists()) == (1, False)
+    assert (count_effects(desk), list(desk.path.glob("moved.jsonl*"))) == (1, [moved])
 
 
 def test_through_a_link(desk: Desk) -> None:
@@ -347,27 +338,13 @@ def test_interrupted_in_the_body(desk: Desk) -> None:
     assert count_effects(desk) == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "error"),
-    [
-        ("renames", "RESULTS was renamed, replaced or removed during the run"),
-        ("removes_ledger", "results.jsonl.ledger was renamed, replaced or removed during the run"),
-    ],
-)
-def test_renamed_during_the_run(desk: Desk, name: str, error: str) -> None:
-    """Where its mark or its result could not be found again, no further call begins, and stderr says why."""
-    desk.put({"name": name}, {"name": "pay"}, {"name": "pay"})
+def test_removed_during_the_run(desk: Desk) -> None:
+    """Where it cannot be kept any more what began, no further call begins that needs it, and stderr says why."""
+    desk.put({"name": "removes_ledger"}, {"name": "pay"}, {"name": "pay"})
     result = desk.run("--concurrency", "1")
-    assert (result.exit_code, error in result.stderr, count_effects(desk)) == (2, True, 0)
-    rows = (desk.path / "renamed.jsonl" if name == "renames" else desk.results).read_bytes().splitlines()
-    assert len(rows) == 1
-
-
-def test_renamed_at_the_end(desk: Desk) -> None:
-    """A run whose results are elsewhere than they were to be does not end as if all were well."""
-    desk.put({"name": "renames"})
-    result = desk.run()
-    assert (result.exit_code, "RESULTS was renamed, replaced or removed" in result.stderr) == (2, True)
+    assert (result.exit_code, count_effects(desk)) == (2, 0)
+    assert "the file was removed or replaced while it was open" in result.stderr
+    assert len(desk.rows) == 1
 
 
 def test_running_calls_end_when_the_run_has_to_stop(desk: Desk) -> None:
@@ -419,7 +396,7 @@ def test_no_room_in_the_ledger(desk: Desk, monkeypatch: pytest.MonkeyPatch, line
         write = SQLite._transact  # pyright: ignore[reportPrivateUsage]
 
         def fill(store: SQLite, db: Any, writes: Any) -> StoreError | None:
-            is_call = any(key.startswith(b"d/") for job in writes for key, _ in job.changes)
+            is_call = any(key.startswith((b"d/", b"run")) for job in writes for key, _ in job.changes)
             return fail() if is_call else write(store, db, writes)
 
         patch.setattr(SQLite, "_transact", fill)

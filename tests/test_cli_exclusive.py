@@ -7,14 +7,11 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
 from cli_desk import Desk, open_desk, until
-from toolcall_pipeline.cli.run import line_ledger
-from toolcall_pipeline.cli.run.line_ledger import LineLedger
-from toolcall_pipeline.cli.run.results_file import ResultsFile
+from toolcall_pipeline.cli.run.exclusive import open_exclusively
 from toolcall_pipeline.cli.terminal_text import CommandError
 
 pytestmark = pytest.mark.long  # each test starts processes
@@ -83,7 +80,7 @@ def test_through_another_name(desk: Desk, link: Callable[[Path, Path], None]) ->
 
 
 def test_under_the_old_name(desk: Desk) -> None:
-    """After RESULTS was renamed no other run can begin under its name: they would share the ledger."""
+    """After RESULTS was renamed no other run can begin under its name: they would share what is beside it."""
     desk.put({"name": "opens_and_closes"}, {"name": "for_ever"})
     with desk.start() as process:
         desk.await_rows(1)
@@ -91,36 +88,6 @@ def test_under_the_old_name(desk: Desk) -> None:
         result = desk.run()
         process.kill()
     assert (result.exit_code, "another run is writing to it" in result.stderr) == (2, True)
-
-
-async def test_two_at_once_under_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two runs that find a ledger without a run at the same time, one has it."""
-
-    async def lives(*_: object) -> bool:  # as of two processes
-        return True
-
-    def make_ledger() -> LineLedger:
-        (tmp_path / "results.jsonl").unlink(missing_ok=True)
-        ledger = LineLedger.beside(ResultsFile.open(tmp_path / "results.jsonl", resume=False))
-        assert ledger is not None
-        return ledger
-
-    one, other = make_ledger(), make_ledger()
-    get = one.store.get
-
-    async def get_before_the_other(key: str, /) -> Any:
-        found = await get(key)
-        if key == "run" and found is None:
-            await other.begin(resume=False, rerun_unknown=False)
-        return found
-
-    monkeypatch.setattr(line_ledger, "lives", lives)
-    cast("Any", one.store).get = get_before_the_other
-    async with one.store, other.store, one, other:
-        with pytest.raises(CommandError, match=f"another run is writing to it: process {os.getpid()}"):
-            await one.begin(resume=False, rerun_unknown=False)
-    for each in (one, other):
-        each.results.close()
 
 
 def test_a_child_that_outlives_the_run(desk: Desk) -> None:
@@ -161,15 +128,15 @@ def test_a_command_that_outlives_the_run(desk: Desk) -> None:
 
 def test_where_nobody_tells(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the system does not tell who holds a lock, the error says who may."""
-    results = ResultsFile.open(desk.results, resume=False)
+    fd = open_exclusively(desk.results, os.O_RDWR, "RESULTS")
 
     def find_nothing(_folder: Path, _pattern: str) -> Iterator[Path]:
         return iter(())
 
     monkeypatch.setattr(Path, "glob", find_nothing)
     with pytest.raises(CommandError, match="another run is writing to it, or a process that it started still has it"):
-        ResultsFile.open(desk.results, resume=True)
-    results.close()
+        open_exclusively(desk.results, os.O_RDWR, "RESULTS")
+    os.close(fd)
 
 
 def test_a_mode_that_was_chosen(desk: Desk) -> None:

@@ -44,16 +44,16 @@ def test_a_person_decides(tmp_path: Path, said: list[str], then: str, ran: int) 
     path, done = tmp_path / "ledger.db", list[int]()
     tools = lose_a_call(path, done)
     run = CliRunner()
-    listed = run.invoke(toolcall, ["ledger", "list", str(path)], env={"COLUMNS": "200"})
+    listed = run.invoke(toolcall, ["ledger", str(path), "list"])
     assert listed.exit_code == 1
     id_, tool, *_, principal, conversation = listed.output.splitlines()[1].split()
     assert (tool, principal, conversation) == ("pay", "Ann", "c")
-    shown = run.invoke(toolcall, ["ledger", "show", str(path), id_])
+    shown = run.invoke(toolcall, ["ledger", str(path), "show", id_])
     assert (shown.exit_code, '"known": "lost"' in shown.output) == (0, True)
     assert anyio.run(ask, tools, path) == "outcome_unknown"
-    codes = [run.invoke(toolcall, ["ledger", "resolve", str(path), id_, *said]).exit_code for _ in range(2)]
+    codes = [run.invoke(toolcall, ["ledger", str(path), "resolve", id_, *said]).exit_code for _ in range(2)]
     assert codes == [0, 1]
-    assert run.invoke(toolcall, ["ledger", "list", str(path)]).exit_code == 0
+    assert run.invoke(toolcall, ["ledger", str(path), "list"]).exit_code == 0
     assert (anyio.run(ask, tools, path), len(done)) == (then, ran)
 
 
@@ -62,7 +62,7 @@ def test_what_is_no_ledger(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     path.write_text("mine" * 100)
     run = CliRunner()
-    assert run.invoke(toolcall, ["ledger", "list", str(path)]).exit_code == 2
-    refused = run.invoke(toolcall, ["ledger", "resolve", str(path), "a", "landed", "--value", "{"])
+    assert run.invoke(toolcall, ["ledger", str(path), "list"]).exit_code == 2
+    refused = run.invoke(toolcall, ["ledger", str(path), "resolve", "a", "landed", "--value", "{"])
     assert (refused.exit_code, "not JSON" in refused.output) == (2, True)
     assert path.read_text() == "mine" * 100

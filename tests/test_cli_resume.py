@@ -15,9 +15,9 @@ from hypothesis.strategies import DataObject, data, lists, permutations, sampled
 
 from cli_desk import MODULE, Desk, open_desk, until
 from support import PATIENT
-from toolcall_pipeline.cli.run.calls_file import CallLine
+from toolcall_pipeline.cli.run.calls_file import CallLine, compute_digest
 from toolcall_pipeline.cli.run.result_rows import build_row_without_report
-from toolcall_pipeline.cli.run.results_file import ResultsFile
+from toolcall_pipeline.cli.run.run_results import open_results
 from toolcall_pipeline.cli.terminal_text import CommandError
 
 pytestmark = pytest.mark.long  # each test starts processes
@@ -102,15 +102,12 @@ def test_malformed_lines_are_done_too(desk: Desk) -> None:
 
 
 def test_a_malformed_line_that_was_repaired(desk: Desk) -> None:
-    """A repaired line keeps its result, and stderr says how many there are and how to run them."""
+    """A repaired line is another line: it is run, and has the only result of its number."""
     desk.put("nope", {"name": "greet"}, "nope")
     assert desk.run().exit_code == 1
-    desk.put({"name": "greet"}, {"name": "greet"}, "nope", {"name": "greet"})
-    result = desk.run("--resume")
-    assert (result.exit_code, sorted(desk.by_line)) == (1, [1, 2, 3, 4])
-    assert desk.by_line[1]["kind"] == "malformed_line"
-    assert "1 line was malformed in an earlier run and is a call now: the old result stays" in result.stderr
-    assert "append it to CALLS" in result.stderr
+    desk.put({"name": "greet"}, {"name": "greet"}, "nope")
+    assert desk.run("--resume").exit_code == 1
+    assert {number: row["kind"] for number, row in desk.by_line.items()} == {1: None, 2: None, 3: "malformed_line"}
 
 
 @pytest.mark.parametrize(
@@ -135,7 +132,8 @@ def test_what_is_no_file_of_results(desk: Desk, content: str) -> None:
     desk.results.write_text(content)
     result = desk.run("--resume")
     assert (result.exit_code, desk.results.read_text()) == (2, content)
-    assert "not a result" in result.stderr
+    assert "not a result" in result.stderr or "not a file of results" in result.stderr
+    assert list(desk.path.glob("results.jsonl*")) == [desk.results]
 
 
 @pytest.mark.parametrize("gone", [3, 1])
@@ -276,17 +274,42 @@ def test_two_runs_of_one_file(desk: Desk) -> None:
     process.communicate(timeout=PATIENT)
 
 
+def test_the_order_of_the_rows(desk: Desk) -> None:
+    """At the end the results are in the order of their lines, whatever that of the ends was."""
+    desk.put_many(60)
+    assert desk.run("--concurrency", "7").exit_code == 0
+    assert [row["line"] for row in desk.rows] == list(range(1, 61))
+
+
+def test_a_killed_run_without_follow(desk: Desk) -> None:
+    """Without --follow RESULTS is empty until the end, and what ended before a kill is not run again."""
+    desk.put(*(make_line(n) for n in range(1, 100)), {"name": "waits"})
+    process = desk.start("--concurrency", "1", follow=False)
+    until(lambda: desk.effects.exists() and desk.effects.read_text().count("\n") == 99)
+    process.kill()
+    process.communicate(timeout=PATIENT)
+    assert desk.results.read_bytes() == b""
+    (desk.path / "go").touch()
+    assert desk.run("--resume").exit_code == 0
+    assert [row["value"] for row in desk.rows] == [*range(1, 100), None]
+    assert desk.effects.read_text().count("\n") == 99
+    assert list(desk.path.glob("results.jsonl*")) == [desk.results]
+
+
 def test_no_room_for_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A result that cannot be written ends the run with the reason."""
+    """A result that cannot be written ends the run with the reason, and is kept."""
 
     def full(_fd: int, _data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    results = ResultsFile.open(tmp_path / "results", resume=False)
-    monkeypatch.setattr(os, "write", full)
-    with pytest.raises(CommandError, match="RESULTS cannot be written: No space left on device"):
-        results.write(build_row_without_report(CallLine(1, "a", "b", None), "internal", "told"))
-    results.close()
+    path = tmp_path / "results"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(CommandError, match="RESULTS cannot be written: No space left on device"):
+            write_a_row(path)
+    with open_results(path, resume=True, follow=False):
+        pass
+    assert json.loads(path.read_bytes())["told"] == "told"
 
 
 def test_a_row_that_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,8 +319,14 @@ def test_a_row_that_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.Monk
     def a_part(fd: int, data: bytes) -> int:
         return write(fd, data[:7])
 
-    results = ResultsFile.open(tmp_path / "results", resume=False)
     monkeypatch.setattr(os, "write", a_part)
-    results.write(build_row_without_report(CallLine(1, "a", "b", None), "internal", "told"))
-    results.close()
+    write_a_row(tmp_path / "results")
     assert json.loads((tmp_path / "results").read_bytes())["told"] == "told"
+
+
+def write_a_row(path: Path) -> None:
+    digest = compute_digest(b"{}")
+    row = build_row_without_report(CallLine(1, "a", "b", None, digest=digest), "internal", "told")
+    with open_results(path, resume=False, follow=True) as results:
+        place, _ = results.see(1, digest)
+        results.write(place, row)

@@ -162,11 +162,14 @@ async def test_a_further_name_of_a_tool_of_the_server(tmp_path: Path, caplog: py
             assert request["params"]["name"] == {"send": "pay"}.get(name, name)
             server.say(result(request))
             await desk.receive()
-    assert [record.getMessage() for record in caplog.records] == [
-        "policy.toml:6: the rule names 'pya', and there is no such tool; did you mean 'pay'?",
-        f"{file}:3: 'fetch' means 'red_file', and there is no such tool",
-        f"{file}:5: 'read_file' is the name of a tool already, and means that one",
-    ]
+    why = "it may be one of a server that does not offer it now"
+    assert sorted(record.getMessage() for record in caplog.records) == sorted(
+        [
+            f"policy.toml:6: the rule names 'pya', and there is no such tool; did you mean 'pay'?; {why}",
+            f"resolve: `renames` names 'red_file', and there is no such tool; did you mean 'read_file'?; {why}",
+            f"{file}:5: 'read_file' is the name of a tool already, and means that one",
+        ]
+    )
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def _start(folder: Path, options: Sequence[str]) -> subprocess.Popen[bytes]:
         "results.jsonl",
     ]
     return subprocess.Popen(  # noqa: S603  # our own command
-        [*command, "--resume", *options], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [*command, "--resume", "--follow", *options], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
 
 

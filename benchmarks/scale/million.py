@@ -114,7 +114,7 @@ def measure(folder: Path, calls: int, options: Sequence[str] = ()) -> Iterator[s
             file.write(f"{text}\n")
     results.touch()
     print(f"{f'{calls:,} calls':34}        rows   seconds   calls/s  peak, MB  growth, MB", flush=True)
-    command = [sys.executable, "-m", "toolcall_pipeline", "run", _TOOLS, str(path), "-o", str(results)]
+    command = [sys.executable, "-m", "toolcall_pipeline", "run", _TOOLS, str(path), "-o", str(results), "--follow"]
     first = _print_run("killed half-way", run([*command, *options], results, calls // 2, kill=True))
     if first.code != -signal.SIGKILL:
         yield f"the first run must be killed: it ended with {first.code}, {output.read_text('utf-8', 'replace')}"

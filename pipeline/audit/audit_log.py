@@ -197,7 +197,7 @@ class AuditLog:
         self._tried = (value, self._tried[1] + 1 if self._tried[0] == value else 0)
         head = None if value is None else _read_head(value)
         if self._tried[1] > _STUCK or (value is not None and head is None):
-            raise StoreError("the rows of the audit do not follow on its head: see `toolcall audit STORE --verify`")
+            raise StoreError("the rows of the audit do not follow on its head: see `toolcall audit STORE verify`")
         if head is not None and head.keyed != bool(self.secret):
             raise StoreError(f"the audit in this store is written {'with' if head.keyed else 'without'} a secret")
         number, digest = (0, "") if head is None else (head.number, head.digest)

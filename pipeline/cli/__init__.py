@@ -3,6 +3,7 @@
 import errno
 import os
 import sys
+from io import TextIOWrapper
 from typing import TextIO, cast
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -11,6 +12,9 @@ _EXTRAS = ("click", "opentelemetry", "rich")  # opentelemetry: its SDK and expor
 
 def main() -> None:
     """Run the command. Exits with one line if a package is not installed, or if standard output takes no more."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # its encoding may lack a character of a text, such as ASCII
+            stream.reconfigure(errors="backslashreplace")
     try:
         from .commands import toolcall
 

@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 import click
 
+from .command_errors import UsageError, print_command_errors
+from .journal_options import explain, replay, report
+from .operator_commands import approvals, audit, ledger
 from .shared_options import Asked, Worded, asker_options, journal_option, store_option, wording_options
-
-
-class UsageError(click.ClickException):
-    """Printed as one line, without click's usage text; the exit code is 2."""
-
-    exit_code = 2
-
-
-@contextmanager
-def print_command_errors() -> Generator[None]:
-    """Print a CommandError of the block, and end the command."""
-    from ..privacy import neutralise
-    from .terminal_text import CommandError
-
-    try:
-        yield
-    except CommandError as exc:  # it may quote a module, a schema or an exception
-        raise UsageError(neutralise(str(exc))) from None
 
 
 @click.group()
@@ -157,6 +140,12 @@ def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # a
     "that may have changed something, is not run again: its kind is outcome_unknown.",
 )
 @click.option("--rerun-unknown", is_flag=True, help="With --resume: run those calls again as well.")
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Write each result when its call ends, in the order of the ends.  [default: all at the end of the run, in the "
+    "order of the lines]",
+)
 @asker_options
 @wording_options
 @journal_option
@@ -171,6 +160,7 @@ def run(
     workers: int | None,
     resume: bool,  # noqa: FBT001  # click passes it by name
     rerun_unknown: bool,  # noqa: FBT001  # as above
+    follow: bool,  # noqa: FBT001  # as above
     asked: Asked,
     worded: Worded,
     journal: Path | None,
@@ -184,13 +174,14 @@ def run(
     "conversation", "finish_reason" and "timeout" are optional. Other keys and blank lines are ignored. The file "-" is
     standard input.
 
-    A result is written when its call ends: line (the line of the call, from 1), id and name (as in the call), tool
-    (the name it was resolved to, or null), ok, kind (of the error, or null), told (the text for the model), value,
-    problems (of the arguments), attempts (how often the tool ran), tries (each attempt), ms, repairs. A line that is
-    not a call gets a result of the kind malformed_line, and "told" says what is wrong with it.
+    RESULTS is written at the end, or with --follow as the calls end. A result has the keys line (the line of the call,
+    from 1), id and name (as in the call), tool (the name it was resolved to, or null), ok, kind (of the error, or
+    null), told (the text for the model), value, problems (of the arguments), attempts (how often the tool ran), tries
+    (each attempt), ms, repairs. A line that is not a call gets a result of the kind malformed_line, and "told" says
+    what is wrong with it.
 
-    RESULTS.ledger keeps what began of the calls that may change something. The file is removed when each call has a
-    result.
+    RESULTS.db keeps the results meanwhile, and RESULTS.ledger what began of the calls that may change something. Both
+    are removed when each call has a result.
 
     Ctrl-C or SIGTERM starts no more calls and waits up to 5 seconds for the running ones. A second one does not wait.
 
@@ -217,6 +208,7 @@ def run(
             workers=workers,
             resume=resume,
             rerun_unknown=rerun_unknown,
+            follow=follow,
             journal=journal,
         )
     sys.exit(code)
@@ -461,84 +453,6 @@ def serve(
     sys.exit(code)
 
 
-_journal = click.argument("journal", metavar="JOURNAL", type=click.Path(path_type=Path))
-
-
-@toolcall.command()
-@_journal
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
-@click.option("--html", metavar="FILE", type=click.Path(path_type=Path), help="Write a page with charts, in one file.")
-@click.option(
-    "--jsonl", metavar="FILE", type=click.Path(path_type=Path), help="Write the calls, one JSON object a line."
-)
-def report(journal: Path, as_json: bool, html: Path | None, jsonl: Path | None) -> None:  # noqa: FBT001  # as above
-    """Say which calls fail, of how many, and whose fault it is.
-
-    JOURNAL is a file that --journal, or standard(tools, journal=…), has written; or the lines that --jsonl wrote.
-
-    \b
-    Exit code: 0    the report is written
-               2    JOURNAL cannot be read, or FILE not be written: stderr says why
-    """  # noqa: D301  # as above
-    from .journal_commands import report
-
-    with print_command_errors():
-        report(journal, as_json=as_json, html=html, jsonl=jsonl)
-
-
-@toolcall.command()
-@_journal
-@click.argument("call_id", metavar="CALL_ID")
-def explain(journal: Path, call_id: str) -> None:
-    """Say in sentences what happened to a call, and why.
-
-    CALL_ID is the provider's id of the call. #7 is the seventh call of the journal, for calls without an id. If several
-    calls have the id, each is explained.
-
-    \b
-    Exit code: 0    it is explained
-               2    JOURNAL cannot be read, or has no such call: stderr says why
-    """  # noqa: D301  # as above
-    from .journal_commands import explain
-
-    with print_command_errors():
-        explain(journal, call_id)
-
-
-@toolcall.command()
-@_journal
-@click.argument("target", metavar="MODULE:PIPELINE")
-@click.option("--json", "as_json", is_flag=True, help="Print the changes as one JSON object.")
-@click.option(
-    "--pytest",
-    "test",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Write a test that says what each recorded call comes to in this pipeline now.",
-)
-@click.option(
-    "--run-reads", is_flag=True, help="Run the body of a tool that only reads, where no equal call is recorded."
-)
-def replay(journal: Path, target: str, as_json: bool, test: Path | None, run_reads: bool) -> None:  # noqa: FBT001
-    """Say what recorded calls come to in a changed pipeline.
-
-    MODULE:PIPELINE names a Pipeline, a ToolRegistry, or a function without required parameters that returns one. The
-    current directory is searched first.
-
-    No tool runs: a body is answered with what is recorded of the call, or of an equal one. A call that would run now,
-    and has no record, is counted. No stage waits, and nothing is recorded.
-
-    \b
-    Exit code: 0    each call comes to the same
-               1    some come to something else
-               2    JOURNAL cannot be read, or MODULE:PIPELINE not be loaded: stderr says why
-    """  # noqa: D301  # as above
-    from .journal_commands import replay
-
-    with print_command_errors():
-        sys.exit(replay(journal, target, as_json=as_json, test=test, run_reads=run_reads))
-
-
 @toolcall.group()
 def policy() -> None:
     """Check the rules that decide which calls run."""
@@ -565,151 +479,5 @@ def check(file: Path, target: str, sent: tuple[str, str] | None, principal: str)
         sys.exit(check_policy(file, target, sent, principal))
 
 
-@toolcall.group()
-def ledger() -> None:
-    """Decide what became of calls that may have taken effect."""
-
-
-_DB = click.argument("db", metavar="DB", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-
-
-@ledger.command(name="list")
-@_DB
-def list_calls(db: Path) -> None:
-    """Print the calls in the ledger DB, a file of SQLite, that may have taken effect.
-
-    \b
-    Exit code: 0    there is none
-               1    there are some
-               2    DB is not a ledger: stderr says why
-    """  # noqa: D301  # as above
-    from .store_commands import list_undecided
-
-    with print_command_errors():
-        sys.exit(list_undecided(db))
-
-
-@ledger.command(name="show")
-@_DB
-@click.argument("id_", metavar="ID")
-def show_call(db: Path, id_: str) -> None:
-    """Print what the ledger DB keeps of one call. Arguments are never kept."""
-    from .store_commands import show_delivery
-
-    with print_command_errors():
-        sys.exit(show_delivery(db, id_))
-
-
-@ledger.command(name="resolve")
-@_DB
-@click.argument("id_", metavar="ID")
-@click.argument("landed", type=click.Choice(["landed", "not-landed"]))
-@click.option("--value", metavar="JSON", help="What the call returned.  [default: null]")
-@click.option("--by", default="", help="Who says so.")
-def resolve_call(db: Path, id_: str, landed: str, value: str | None, by: str) -> None:
-    """Say whether a call took effect. If it did not, it may run when it comes again.
-
-    \b
-    Exit code: 0    it is decided now
-               1    it was decided before, still runs, or is not known
-               2    DB is not a ledger, or --value is not JSON: stderr says why
-    """  # noqa: D301  # as above
-    from .store_commands import resolve_call as resolve
-
-    with print_command_errors():
-        sys.exit(resolve(db, id_, landed=landed == "landed", value=value, by=by))
-
-
-class _StoreFirst(click.Group):
-    """Takes the store in front of its commands too: ``approvals calls.db list`` is ``approvals list calls.db``."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if len(args) > 1 and args[0] not in self.commands and args[1] in self.commands:
-            args = [args[1], args[0], *args[2:]]
-        return super().parse_args(ctx, args)
-
-
-@toolcall.group(cls=_StoreFirst)
-def approvals() -> None:
-    """List the calls that wait for a person's decision, and decide: `toolcall approvals STORE list`."""
-
-
-_STORE = click.argument("store", metavar="STORE", type=click.Path(dir_okay=False, path_type=Path))
-_ID = click.argument("id_", metavar="ID")
-_BY = click.option("--by", default="", metavar="NAME", help="Who decides.  [default: the user of this system]")
-
-
-@approvals.command("list")
-@_STORE
-@click.option("--all", "everything", is_flag=True, help="Also those that are decided or expired.")
-def list_(store: Path, everything: bool) -> None:  # noqa: FBT001  # click passes it by name
-    """List the calls that wait in STORE, an SQLite file. Declared secrets are masked."""
-    from .store_commands import list_approvals
-
-    with print_command_errors():
-        sys.exit(list_approvals(store, everything=everything))
-
-
-@approvals.command()
-@_STORE
-@_ID
-def show(store: Path, id_: str) -> None:
-    """Show one call, with the arguments as they will run."""
-    from .store_commands import show_approval
-
-    with print_command_errors():
-        sys.exit(show_approval(store, id_))
-
-
-@approvals.command()
-@_STORE
-@_ID
-@_BY
-@click.option("--arguments", metavar="JSON", help="Run it with these arguments instead.")
-@click.option("--message", default="", help="Words for the record.")
-def approve(store: Path, id_: str, by: str, arguments: str | None, message: str) -> None:
-    """Let a call run.
-
-    \b
-    Exit code: 0    it is approved
-               1    it was decided, or had expired, before
-               2    STORE cannot be read, ID is unknown, or the arguments do not fit: stderr says which
-    """  # noqa: D301  # \b tells click to keep the line breaks
-    from .store_commands import decide
-
-    with print_command_errors():
-        sys.exit(decide(store, id_, approve=True, by=by, arguments=arguments, message=message))
-
-
-@approvals.command()
-@_STORE
-@_ID
-@_BY
-@click.option("--message", default="", help="Words for the model.")
-def reject(store: Path, id_: str, by: str, message: str) -> None:
-    """Refuse a call. Exit codes as for `approve`."""
-    from .store_commands import decide
-
-    with print_command_errors():
-        sys.exit(decide(store, id_, approve=False, by=by, arguments=None, message=message))
-
-
-@toolcall.command()
-@_STORE
-@click.option("--verify", "only_verify", is_flag=True, help="Say whether a row was changed, removed or inserted.")
-@click.option("--expect", default="", metavar="NUMBER:DIGEST", help="A row that the chain must hold, noted elsewhere.")
-@click.option(
-    "--secret-file", type=click.Path(dir_okay=False, path_type=Path), help="Holds the secret of the stage Audit."
-)
-def audit(store: Path, only_verify: bool, expect: str, secret_file: Path | None) -> None:  # noqa: FBT001  # as above
-    """Print the audit in STORE, an SQLite file, as JSON lines, or verify it.
-
-    \b
-    Exit code: 0    printed; or the rows are whole
-               1    --verify: a row was changed, removed or inserted, or there is none
-               2    STORE cannot be read: stderr says why
-    """  # noqa: D301  # as above
-    from .store_commands import print_audit, verify_audit
-
-    with print_command_errors():
-        sys.exit(verify_audit(store, secret_file, expect) if only_verify or expect else print_audit(store, secret_file))
+for command in (report, explain, replay, approvals, ledger, audit):
+    toolcall.add_command(command)

@@ -61,7 +61,7 @@ def report(journal: Path, *, as_json: bool, html: Path | None, jsonl: Path | Non
         print_summary(_make_wide_console(), summary)
 
 
-def explain(journal: Path, call_id: str) -> None:
+def explain(journal: Path, call_id: str, *, as_json: bool) -> None:
     """Print what happened to a call.
 
     Raises:
@@ -73,6 +73,10 @@ def explain(journal: Path, call_id: str) -> None:
         raise CommandError(str(exc)) from None
     if not found:
         raise CommandError(f"{journal}: there is no call {neutralise(call_id, limit=_SHORT)}")
+    if as_json:
+        told = [{"call": form, "explained": explain_form(form, talk)} for form, talk in zip(found, talks, strict=True)]
+        print(json.dumps(told))
+        return
     if len(found) > 1:
         print(f"{format_count(len(found), 'call')} have this id.\n")
     for form, talk in zip(found, talks, strict=True):

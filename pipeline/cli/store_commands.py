@@ -5,28 +5,30 @@ from __future__ import annotations
 import getpass
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-import anyio
+import attrs
 from rich.table import Table
 from rich.text import Text
 
 from ..approvals import Approval, Approvals
 from ..audit import AuditLog
-from ..base.setup_error import SetupError
+from ..messages.text import format_count
 from ..middlewares import Ledger
 from ..privacy import dump_neutral_json, neutralise
-from ..stores import SQLite, StoreError
+from .named_store import ask_store
 from .terminal_text import CommandError, make_console
 
 T = TypeVar("T")
 _NO_SUCH = "no such call is undecided: it was decided, or still runs"
+_WIDEST = 10_000  # characters of a line in a pipe
+_MOST_SHOWN = 5  # ids that an error names
 
 
-def list_approvals(path: Path, *, everything: bool) -> int:
+def list_approvals(named: str, *, everything: bool, as_json: bool) -> int:
     """Print the calls that wait, or all that are kept. Returns the exit code.
 
     Raises:
@@ -36,30 +38,32 @@ def list_approvals(path: Path, *, everything: bool) -> int:
     async def read(approvals: Approvals) -> list[Approval]:
         return await (approvals.list() if everything else approvals.pending())
 
-    table = Table("id", "state", "tool", "arguments", "asked by", "since", box=None, pad_edge=False)
-    for each in _ask_approvals(path, read):
-        cells = (each.id, each.state, each.tool, _write_arguments(each), each.principal, _write_time(each.at))
-        table.add_row(*(Text(neutralise(cell)) for cell in cells))
-    if table.row_count:
-        make_console().print(table)
+    found = _ask_approvals(named, read)
+    if as_json:
+        _print_json([attrs.asdict(each) for each in found])
+    elif found:
+        rows = ((each.id, each.state, each.tool, each.principal, each.at, _write_arguments(each)) for each in found)
+        _print_table(("id", "state", "tool", "asked by", "since", "arguments"), rows)
     else:
-        make_console().print("no call waits" if not everything else "there are no approvals")
+        print("no call waits" if not everything else "there are no approvals")
     return 0
 
 
-def show_approval(path: Path, id_: str) -> int:
+def show_approval(named: str, part: str, *, as_json: bool) -> int:
     """Print one call, with the arguments as they will run. Returns the exit code.
 
     Raises:
-        CommandError: The store cannot be read, or the id is unknown.
+        CommandError: The store cannot be read, or no approval, or several, have such an id.
     """
 
     async def read(approvals: Approvals) -> Approval | None:
-        return await approvals.get(id_)
+        return await approvals.get(await _find_approval(approvals, part))
 
-    found = _ask_approvals(path, read)
-    if found is None:
-        raise CommandError(f"there is no approval {id_!r}")
+    found = _ask_approvals(named, read)
+    assert found is not None
+    if as_json:
+        _print_json(attrs.asdict(found))
+        return 0
     rows = {
         "id": found.id,
         "state": found.state,
@@ -73,91 +77,93 @@ def show_approval(path: Path, id_: str) -> int:
         "decided by": found.by,
         "message": found.message,
     }
-    console = make_console()
     for name, value in rows.items():
         if value:
-            console.print(Text(f"{name:<13}{neutralise(value)}"), soft_wrap=True)
-    console.print(Text(dump_neutral_json(found.arguments, indent=2)), soft_wrap=True)
+            print(f"{name:<13}{neutralise(value)}")
+    print(dump_neutral_json(found.arguments, indent=2))
     return 0
 
 
-def decide(path: Path, id_: str, *, approve: bool, by: str, arguments: str | None, message: str) -> int:
+def decide(named: str, part: str, *, approve: bool, by: str, arguments: str | None, message: str, as_json: bool) -> int:
     """Take a decision.
 
     Returns:
         The exit code: 0; 1 if the call was decided or had expired before.
 
     Raises:
-        CommandError: The store cannot be read, the id is unknown, or the arguments do not fit the tool.
+        CommandError: As `show_approval`; or the arguments do not fit the tool.
     """
-    try:
-        edited = None if arguments is None else json.loads(arguments)
-    except ValueError as exc:
-        raise CommandError(f"--arguments is not JSON: {exc}") from exc
+    edited: Any = None if arguments is None else _read_json("--arguments", arguments)
     who = by or getpass.getuser()
 
     async def take(approvals: Approvals) -> Approval:
+        id_ = await _find_approval(approvals, part)
         if approve:
             return await approvals.approve(id_, by=who, arguments=edited, message=message)
         return await approvals.reject(id_, by=who, message=message)
 
-    found = _ask_approvals(path, take)
-    is_taken = found.state == ("approved" if approve else "rejected")
-    by_whom = f" by {neutralise(found.by)}" if found.by else ""
-    make_console().print(
-        Text(f"{found.state}{by_whom}: {neutralise(found.tool)} {_write_arguments(found)}"), soft_wrap=True
-    )
-    return 0 if is_taken else 1
+    found = _ask_approvals(named, take)
+    if as_json:
+        _print_json(attrs.asdict(found))
+    else:
+        by_whom = f" by {neutralise(found.by)}" if found.by else ""
+        print(f"{found.state}{by_whom}: {neutralise(found.tool)} {_write_arguments(found)}")
+    return 0 if found.state == ("approved" if approve else "rejected") else 1
 
 
-def list_undecided(path: Path) -> int:
+def list_undecided(named: str, *, as_json: bool) -> int:
     """Print the calls that may have taken effect. Returns the exit code: 1 if there are any.
 
     Raises:
-        CommandError: The file is not a ledger, or cannot be read.
+        CommandError: The store cannot be read.
     """
-    found = _ask_ledger(path, lambda ledger: ledger.undecided())
-    console = make_console()
-    if not found:
-        console.print("no call is undecided")
-        return 0
-    table = Table("id", "tool", "since", "principal", "conversation", box=None, pad_edge=False)
-    table.columns[0].overflow = "fold"
-    for each in found:
-        since = _write_time(each.at).removesuffix(" UTC")
-        table.add_row(each.id, *map(neutralise, (each.tool, since, each.principal, each.conversation)))
-    console.print(table)
-    return 1
+    found = _ask_ledger(named, lambda ledger: ledger.undecided())
+    if as_json:
+        _print_json([attrs.asdict(each) for each in found])
+    elif found:
+        rows = ((each.id, each.tool, each.at, each.principal, each.conversation) for each in found)
+        _print_table(("id", "tool", "since", "principal", "conversation"), rows)
+    else:
+        print("no call is undecided")
+    return int(bool(found))
 
 
-def show_delivery(path: Path, id_: str) -> int:
+def show_delivery(named: str, part: str) -> int:
     """Print what is kept of one delivery, as JSON. Returns the exit code: 1 if nothing is.
 
     Raises:
-        CommandError: As `list_undecided`.
+        CommandError: As `list_undecided`; or several undecided calls have such an id.
     """
-    found = _ask_ledger(path, lambda ledger: ledger.show(id_))
-    text = neutralise(json.dumps(found, indent=2), keep_lines=True) if found else "nothing is kept of this call"
-    make_console().print(text, soft_wrap=True)
+
+    async def read(ledger: Ledger) -> dict[str, Any]:
+        return await ledger.show(part) or await ledger.show(await _find_undecided(ledger, part))
+
+    found = _ask_ledger(named, read)
+    print(neutralise(json.dumps(found, indent=2), keep_lines=True) if found else "nothing is kept of this call")
     return 0 if found else 1
 
 
-def resolve_call(path: Path, id_: str, *, landed: bool, value: str | None, by: str) -> int:
+def resolve_call(named: str, part: str, *, landed: bool, value: str | None, by: str, as_json: bool) -> int:
     """Say what became of a call. Returns the exit code: 1 if it is not undecided.
 
     Raises:
-        CommandError: As `list_undecided`; or the value is not JSON.
+        CommandError: As `show_delivery`; or the value is not JSON.
     """
-    try:
-        result: object = None if value is None else json.loads(value)
-    except ValueError as exc:
-        raise CommandError(f"--value is not JSON: {exc}") from None
-    done = _ask_ledger(path, lambda ledger: ledger.resolve(id_, landed=landed, value=result, by=by))
-    make_console().print("decided" if done else _NO_SUCH)
+    result: object = None if value is None else _read_json("--value", value)
+
+    async def resolve(ledger: Ledger) -> tuple[str, bool]:
+        id_ = await _find_undecided(ledger, part)
+        return id_, await ledger.resolve(id_, landed=landed, value=result, by=by)
+
+    id_, done = _ask_ledger(named, resolve)
+    if as_json:
+        _print_json({"id": id_, "decided": done})
+    else:
+        print("decided" if done else _NO_SUCH)
     return 0 if done else 1
 
 
-def print_audit(path: Path, secret_file: Path | None) -> int:
+def print_audit(named: str, secret_file: Path | None) -> int:
     """Print all rows, oldest first, one JSON object a line. Returns the exit code.
 
     Raises:
@@ -168,11 +174,11 @@ def print_audit(path: Path, secret_file: Path | None) -> int:
         async for row in log.read():
             sys.stdout.write(dump_neutral_json(row) + "\n")
 
-    _ask_audit(path, secret_file, write)
+    _ask_audit(named, secret_file, write)
     return 0
 
 
-def verify_audit(path: Path, secret_file: Path | None, expect: str) -> int:
+def verify_audit(named: str, secret_file: Path | None, expect: str, *, as_json: bool) -> int:
     """Verify the rows, and print the faults.
 
     Returns:
@@ -181,51 +187,83 @@ def verify_audit(path: Path, secret_file: Path | None, expect: str) -> int:
     Raises:
         CommandError: As `print_audit`.
     """
-    verdict = _ask_audit(path, secret_file, lambda log: log.verify(expect))
-    for fault in verdict.faults:
-        print(neutralise(fault))
-    if verdict.faults:
-        return 1
-    print(f"{verdict.rows} rows, whole; head {verdict.head}" if verdict.rows else "there are no rows")
-    return 0 if verdict.rows else 1
+    verdict = _ask_audit(named, secret_file, lambda log: log.verify(expect))
+    if as_json:
+        _print_json(verdict._asdict())
+    elif verdict.faults:
+        print("\n".join(map(neutralise, verdict.faults)))
+    else:
+        print(f"{verdict.rows} rows, whole; head {verdict.head}" if verdict.rows else "there are no rows")
+    return 0 if verdict.rows and not verdict.faults else 1
 
 
-def _ask_approvals(path: Path, ask: Callable[[Approvals], Awaitable[T]]) -> T:
-    async def run() -> T:
-        async with Approvals(SQLite(path)) as approvals:
-            return await ask(approvals)
-
-    return _run(path, run)
+async def _find_approval(approvals: Approvals, part: str) -> str:
+    if await approvals.get(part) is not None:
+        return part
+    return _find_one(part, [each.id for each in await approvals.list()]) or _refuse_id(part)
 
 
-def _ask_ledger(path: Path, ask: Callable[[Ledger], Awaitable[T]]) -> T:
-    async def run() -> T:
-        async with SQLite(path) as store:
-            return await ask(Ledger(store))
-
-    return _run(path, run)
+async def _find_undecided(ledger: Ledger, part: str) -> str:
+    return _find_one(part, [each.id for each in await ledger.undecided()]) or part
 
 
-def _ask_audit(path: Path, secret_file: Path | None, ask: Callable[[AuditLog], Awaitable[T]]) -> T:
+def _find_one(part: str, ids: Sequence[str]) -> str:
+    """The only id that begins so, be it behind the braces that calls of one conversation share; "": there is none.
+
+    Raises:
+        CommandError: There are several.
+    """
+    found = [id_ for id_ in ids if part and (id_.startswith(part) or id_.partition("}")[2].startswith(part))]
+    if len(found) > 1 and part not in found:
+        shown = ", ".join(found[:_MOST_SHOWN]) + (", …" if len(found) > _MOST_SHOWN else "")
+        raise CommandError(f"{format_count(len(found), 'id')} begin with {part!r}: {shown}")
+    return part if part in found else found[0] if found else ""
+
+
+def _refuse_id(part: str) -> str:
+    raise CommandError(f"there is no approval {part!r}")
+
+
+def _ask_approvals(named: str, ask: Callable[[Approvals], Awaitable[T]]) -> T:
+    return ask_store(named, lambda store: ask(Approvals(store)))
+
+
+def _ask_ledger(named: str, ask: Callable[[Ledger], Awaitable[T]]) -> T:
+    return ask_store(named, lambda store: ask(Ledger(store)))
+
+
+def _ask_audit(named: str, secret_file: Path | None, ask: Callable[[AuditLog], Awaitable[T]]) -> T:
     try:
         secret = b"" if secret_file is None else secret_file.read_bytes().strip()
     except OSError as exc:
         raise CommandError(f"{secret_file}: {exc.strerror}") from exc
-
-    async def run() -> T:
-        async with SQLite(path) as store:
-            return await ask(AuditLog(store, secret))
-
-    return _run(path, run)
+    return ask_store(named, lambda store: ask(AuditLog(store, secret)))
 
 
-def _run(path: Path, ask: Callable[[], Awaitable[T]]) -> T:
-    if not path.is_file():
-        raise CommandError(f"{path}: no such file")
+def _read_json(option: str, text: str) -> object:
     try:
-        return anyio.run(ask)
-    except (SetupError, StoreError) as exc:
-        raise CommandError(f"{path}: {exc}") from exc
+        return json.loads(text)
+    except ValueError as exc:
+        raise CommandError(f"{option} is not JSON: {exc}") from exc
+
+
+def _print_json(value: object) -> None:
+    print(dump_neutral_json(value))
+
+
+def _print_table(titles: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
+    """Print a table whose first column, the ids, is whole on a terminal of 80 columns; in a pipe each row is a line."""
+    table = Table(*titles, box=None, pad_edge=False)
+    for column in table.columns:
+        column.overflow = "fold"
+    for row in rows:
+        cells = [neutralise(_write_time(each) if isinstance(each, float) else str(each)) for each in row]
+        table.columns[0].min_width = max(table.columns[0].min_width or 0, len(cells[0]))
+        table.add_row(*map(Text, cells))
+    console = make_console()
+    if not console.is_terminal:
+        console.width = _WIDEST
+    console.print(table)
 
 
 def _write_arguments(found: Approval) -> str:

@@ -147,7 +147,7 @@ class KnownTools:
                 _LOG.warning(told, self._policy.locate("tools", name), neutralise(name))
             if check and check not in definitions:
                 _LOG.warning(told, self._policy.locate("tools", name, "verify_with"), neutralise(check))
-        for mistake in self._policy.find_mistakes(definitions):
+        for mistake in self._policy.find_taken_names(definitions):  # the pipeline tells of names that no tool has
             _LOG.warning("%s", neutralise(mistake))
 
     def _put(self, name: str, definition: Message) -> None:

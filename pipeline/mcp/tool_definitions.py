@@ -61,7 +61,9 @@ def make_tool(
         )
     except SetupError as exc:
         tool = Tool.from_schema(name=name, parameters=None, handler=handler, description=text, context=True, **options)
+        tool.is_remote = True
         return tool, str(exc)
+    tool.is_remote = True
     return tool, ""
 
 

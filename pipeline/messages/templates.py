@@ -163,6 +163,11 @@ def _compile(items: tuple[tuple[str, Texts], ...]) -> Templates:
     return Templates({kind: tuple(sorted(each, key=attrgetter("rank"), reverse=True)) for kind, each in found.items()})
 
 
+def find_tool(key: str) -> str:
+    """The name or the pattern of tools in a key; "": it is for all."""
+    return _parse(key, "text")[1].tool
+
+
 def _parse(key: str, texts: Texts) -> tuple[str, _Template]:
     """Return kind of error and template."""
     parts = key.split(":")

@@ -57,6 +57,14 @@ class Wording:
         _named("verbosity", lambda: get_verbosity(self.verbosity))
         check_count("Wording", "listed", self.listed, 0, optional=True)
 
+    def list_tool_names(self) -> list[tuple[str, str]]:
+        """The keys of ``templates`` that name a tool or a pattern of tools, each with that."""
+        if not self.templates:
+            return []
+        from .templates import find_tool
+
+        return [(key, tool) for key in self.templates if (tool := find_tool(key))]
+
     def changed(
         self,
         profile: str | Profile | None = None,

@@ -212,7 +212,12 @@ class RelayPolicy:
         for name, own in self.renames.items():
             if own not in known:
                 yield f"{self.locate('renames', name)}{name!r} means {own!r}, and there is no such tool"
-            elif name in known or name in aliases:
+        yield from self.find_taken_names(known, aliases)
+
+    def find_taken_names(self, known: Collection[str], aliases: Collection[str] = ()) -> Iterator[str]:
+        """The renames that a tool has already, in words."""
+        for name, own in self.renames.items():
+            if own in known and (name in known or name in aliases):
                 yield f"{self.locate('renames', name)}{name!r} is the name of a tool already, and means that one"
 
     def check_tools(self, tools: ToolView) -> None:

@@ -195,16 +195,21 @@ class RuleSet:
         """The rules that can decide on calls of a tool, in order, with their names."""
         return [(_name(number, rule), rule) for number, rule in self._rules_of(tool)]
 
+    def list_tool_names(self) -> Iterator[tuple[str, str]]:
+        """The names of tools in the rules, patterns left out, each behind the place of its rule."""
+        for number, rule in enumerate(self.rules):
+            place = f"{_name(number, rule)}: the rule"
+            yield from ((place, name) for name in rule.tool if _WILD.search(name) is None)
+
     def find_mistakes(self, known: Collection[str]) -> Iterator[str]:
         """The rules that name, without a pattern, a tool that is not there, in words."""
-        for number, rule in enumerate(self.rules):
-            for name in rule.tool:
-                if name not in known and _WILD.search(name) is None:
-                    from difflib import get_close_matches  # only here
+        for place, name in self.list_tool_names():
+            if name not in known:
+                from difflib import get_close_matches  # only here
 
-                    near = get_close_matches(name, known, 1)
-                    hint = f"; did you mean {near[0]!r}?" if near else ""
-                    yield f"{_name(number, rule)}: the rule names {name!r}, and there is no such tool{hint}"
+                near = get_close_matches(name, known, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                yield f"{place} names {name!r}, and there is no such tool{hint}"
 
     def _rules_of(self, tool: Tool[..., Any]) -> _Rules:
         """The rules that fit a tool, up to the first that fits every call of it."""

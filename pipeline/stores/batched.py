@@ -96,10 +96,14 @@ class BatchedStore(ABC, Generic[C]):
     Args:
         name: Its name in errors, without secrets.
         timeout: Seconds that a call waits for an answer at most.
+
+    Attributes:
+        makes_itself: Whether opening it makes what is missing. False, for a command that looks: that is a SetupError.
     """
 
     def __init__(self, name: str, timeout: float) -> None:
         check_number(type(self).__name__, "timeout", timeout, above=0, unit="seconds")
+        self.makes_itself = True
         self._name = name
         self._timeout = timeout
         self._users = 0
@@ -297,6 +301,11 @@ class BatchedStore(ABC, Generic[C]):
         if connection is not None:
             with suppress(Exception):
                 self._disconnect(connection)
+
+    def _refuse_missing(self) -> None:
+        """Called where nothing was kept yet."""
+        if not self.makes_itself:
+            raise SetupError(f"{self._name} holds no store")
 
     def _explain(self, exc: BaseException) -> str:
         return f"{self._name}: {type(exc).__name__}: {' '.join(str(exc).split())}"

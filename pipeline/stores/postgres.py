@@ -138,6 +138,7 @@ class Postgres(BatchedStore["Client"]):
             ).fetchone()
             exists, about = found or (False, None)
             if not exists:
+                self._refuse_missing()
                 connection.execute(_CREATE.format(t=self._table).encode())
                 connection.execute(f"comment on table {self._table} is '{_ABOUT}{_SCHEMA}'".encode())
                 return

@@ -86,7 +86,8 @@ class Redis(BatchedStore["Client"]):
         pool: Any = ConnectionPool
         client = Client(connection_pool=pool(**{**self._options, **ours}))
         try:
-            client.set(self._schema_key, _SCHEMA, nx=True)
+            if self.makes_itself:
+                client.set(self._schema_key, _SCHEMA, nx=True)
             schema: Any = client.get(self._schema_key)
         except AuthenticationError as exc:
             raise SetupError(self._explain(exc)) from exc
@@ -94,6 +95,8 @@ class Redis(BatchedStore["Client"]):
             if _is_passing(exc):
                 raise
             raise SetupError(self._explain(exc)) from exc
+        if schema is None:
+            self._refuse_missing()
         if schema != _SCHEMA:
             raise SetupError(
                 f"{self._name} has schema {schema!r} of a newer toolcall-pipeline, and this one knows {_SCHEMA!r}: "

@@ -114,6 +114,8 @@ class SQLite(BatchedStore[sqlite3.Connection]):
     def _connect(self) -> sqlite3.Connection:
         if self._file is not None:
             self._check_file()
+        if not self.makes_itself and not os.path.isfile(self._path):  # noqa: PTH113  # as above
+            raise SetupError(f"{self._path}: no such file")
         try:
             with suppress(FileExistsError):  # files beside it get the same rights
                 os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _MODE))
@@ -136,7 +138,8 @@ class SQLite(BatchedStore[sqlite3.Connection]):
         return db
 
     def _prepare(self, db: sqlite3.Connection) -> None:
-        self._check_schema(db)
+        if self._check_schema(db):
+            self._refuse_missing()
         change_to_wal(db, 0.8 * self._timeout)
         db.execute(f"pragma synchronous = {self._synchronous}")
         db.execute("begin immediate")

@@ -93,6 +93,7 @@ class Tool(Generic[P, T]):
         origin: Where it was defined, for the texts of set-up errors.
         parameters: The schema of its arguments, compiled.
         anywhere: Whether ``run_in`` was left open, so that a pipeline may choose.
+        is_remote: Whether it is one of an MCP server, whose list may change.
         overrides: The tool whose place it takes, see `ToolRegistry.override`. None: no tool.
         direct: Whether ``fn`` called with the params alone gives a coroutine.
         copies: Whether each attempt gets lists and dicts of its own.
@@ -127,6 +128,7 @@ class Tool(Generic[P, T]):
         default=attrs.Factory(_read_parameters, takes_self=True), repr=False, kw_only=True, on_setattr=_forget_parse
     )
     anywhere: bool = attrs.field(default=False, repr=False, kw_only=True)
+    is_remote: bool = attrs.field(default=False, repr=False, kw_only=True)
     overrides: Tool[..., Any] | None = attrs.field(default=None, repr=False, kw_only=True)
     direct: bool = attrs.field(init=False, repr=False)
     copies: bool = attrs.field(init=False, repr=False, default=False)

@@ -190,9 +190,12 @@ class Desk:
     def run(self, *options: str, target: str = "tools") -> Result:
         return CliRunner().invoke(toolcall, self.arguments(*options, target=target))
 
-    def start(self, *options: str, target: str = "tools", calls: str | None = None, **more: Any) -> Child:
+    def start(
+        self, *options: str, target: str = "tools", calls: str | None = None, follow: bool = True, **more: Any
+    ) -> Child:
         """Run the command in a process of its own, which ends at the latest with the test."""
-        command = [sys.executable, "-m", "toolcall_pipeline", *self.arguments(*options, target=target, calls=calls)]
+        arguments = self.arguments(*["--follow"][: int(follow)], *options, target=target, calls=calls)
+        command = [sys.executable, "-m", "toolcall_pipeline", *arguments]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
         self.started.append(Child(command, cwd=self.path, **pipes))
         return self.started[-1]

@@ -32,7 +32,7 @@ class CallLine(NamedTuple):
     name: str | None  # as in the line; None if it is not a string
     call: Call | None  # None if the line is malformed
     problem: str = ""  # why it is malformed
-    digest: str = ""  # of the whole line: by it a later run knows it, also elsewhere
+    digest: str = ""  # of the whole line: by it a later run knows the line, wherever it stands
 
 
 class LineReader:

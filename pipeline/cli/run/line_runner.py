@@ -17,7 +17,7 @@ from rich.progress import Progress
 from ...base.setup_error import SetupError
 from ...engine.call import Call
 from ...engine.compose.pipeline import Pipeline
-from ...engine.errors import Crashed
+from ...engine.errors import Crashed, OutcomeUnknown
 from ...executors import Executor, Thread
 from ...messages import render
 from ...privacy import make_mask
@@ -27,10 +27,10 @@ from ..loading import open_pipeline
 from ..terminal_text import CommandError
 from .calls_file import CallLine, LineReader, can_read_twice, parse_line, read_digests
 from .interruption import catch_signals
-from .line_ledger import LINE, KeptLine, LineLedger
+from .line_ledger import LINE, LineLedger
 from .progress import RunProgress
 from .result_rows import MALFORMED, build_row, build_row_without_report
-from .results_file import Moves, ResultsFile
+from .run_results import Place, RunResults
 
 _GRACE = 5.0  # seconds for the running calls after an interruption
 _MAX_ABANDONED = 40  # threads; the default of Execute
@@ -49,19 +49,17 @@ class LineRunner:
         concurrency: Workers, so calls at the same time; at least 1.
         executor: Opened and closed with it.
         ledger: Where it is kept what began. None if RESULTS is not a file that a later run could resume.
-        resume: Whether an earlier run may have begun lines.
         rerun_unknown: Run again what had begun in an earlier run and has no result.
     """
 
     target: str
     asker: Asker
     pipeline: Pipeline
-    results: ResultsFile
+    results: RunResults
     progress: RunProgress
     concurrency: int
     executor: Executor
     ledger: LineLedger | None
-    resume: bool = False
     rerun_unknown: bool = False
     _failure: CommandError | None = attrs.field(init=False, default=None, repr=False)
     _workers: anyio.CancelScope = attrs.field(init=False, repr=False)  # set while there are any
@@ -84,7 +82,12 @@ class LineRunner:
             self.asker.bind(self.pipeline) as self.pipeline,
             open_pipeline(self.pipeline, self.target),
         ):
-            await self._find_lines(fd)
+            if self.results.has_earlier and can_read_twice(fd):
+                self.results.look_through(read_digests(fd))
+            if self.results.has_earlier and self.results.follow:
+                self.results.export()
+            if self.ledger is not None and self.rerun_unknown:
+                await self.ledger.rerun_unknown()
             with catch_signals(lambda: loop.call_soon_threadsafe(stopping.set)) as caught:
                 async with anyio.create_task_group() as helpers:
                     helpers.start_soon(self._stop_when, stopping, lines)
@@ -96,27 +99,7 @@ class LineRunner:
                     helpers.cancel_scope.cancel()
         if self._failure is not None:
             raise self._failure
-        if self.ledger is not None:
-            self.ledger.complete = not caught
         return caught[0] if caught else None
-
-    async def _find_lines(self, fd: int) -> None:
-        """Find the lines of an earlier run again before the first call, in whatever order they stand.
-
-        Raises:
-            CommandError: What it left does not belong to these lines.
-        """
-        begun = dict[int, str]()
-        if self.ledger is not None:
-            begun = await self.ledger.begin(resume=self.resume, rerun_unknown=self.rerun_unknown)
-        if not can_read_twice(fd) or not (begun or self.results.finished.unmatched):
-            return
-        moves = Moves.find(lambda: read_digests(fd), self.results.finished, begun)
-        if self.ledger is not None and moves.begun:
-            await self.ledger.renumber(moves.begun)
-        if moves.results or moves.dropped:
-            self.results.renumber(moves.results, moves.dropped)
-            self.progress.print(f"CALLS is in another order: {len(moves.results):,} results have new line numbers")
 
     async def _stop_when(self, stopping: anyio.Event, lines: LineReader) -> None:
         """Start no more calls, and let the running ones end: they may have taken effect already."""
@@ -135,35 +118,25 @@ class LineRunner:
             stopping.set()
 
     async def _run_line(self, line: CallLine) -> None:
-        if self.results.finished.unmatched and self.results.finished.match(line):
+        place, is_done = self.results.see(line.number, line.digest)
+        if is_done:
             self.progress.skipped += 1
         elif line.call is None:
-            self.results.write(build_row_without_report(line, MALFORMED, line.problem))
+            self.results.write(place, build_row_without_report(line, MALFORMED, line.problem))
             self.progress.print_malformed(line.number, line.problem)
         else:
-            call, ledger = line.call, self.ledger
-            row = await self._run_call(
-                line, call if ledger is None else call.with_state(LINE, (line.number, line.digest))
-            )
-            kept = None if ledger is None else ledger.end(line.number)
-            if kept is not None and kept.tool is not None:
-                row["attempts"], row["tool"] = 1, kept.tool or None
-            self.results.write(row)
-            self._count(row, kept)
-            if ledger is not None and kept is not None:
-                await ledger.forget(kept)
+            row = await self._run_call(line, line.call.with_state(LINE, place), place)
+            self.results.write(place, row)
 
-    def _count(self, row: dict[str, Any], kept: KeptLine | None) -> None:
-        if kept is not None and kept.is_unknown:
-            self.progress.unknown += 1
-        else:
-            self.progress.calls += 1
-            self.progress.failed += not row["ok"]
+    async def _run_call(self, line: CallLine, call: Call, place: Place) -> dict[str, Any]:
+        """The row of a call.
 
-    async def _run_call(self, line: CallLine, call: Call) -> dict[str, Any]:
+        Raises:
+            CommandError: It could not be kept that it begins, so it has none.
+        """
         began = perf_counter()
         try:
-            return build_row(line, await self.pipeline.report(call))
+            report = await self.pipeline.report(call)
         except BaseException as exc:  # a tool that exits, or raises CancelledError, ends its call and not the run
             # No pipeline may catch these. A run may, and must write a result: --resume would run the call again.
             if self._workers.cancel_called:
@@ -171,7 +144,17 @@ class LineRunner:
             error = Crashed(exc)
             tool = self.pipeline.find(call.name)
             log_failure(call, tool, error, make_mask(call, tool))
-            return build_row_without_report(line, error.kind, render(error, call=call), 1, perf_counter() - began)
+            row = build_row_without_report(line, error.kind, render(error, call=call), 1, perf_counter() - began)
+        else:
+            if self.ledger is not None:
+                await self.ledger.check(place)
+            row = build_row(line, report)
+            if report.replayed:  # an earlier run had begun it
+                row["attempts"] = 1
+                self.progress.unknown += row["kind"] == OutcomeUnknown.kind
+        self.progress.calls += 1
+        self.progress.failed += not row["ok"]
+        return row
 
 
 def default_concurrency(executor: str | None, workers: int | None) -> int:

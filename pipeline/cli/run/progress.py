@@ -20,7 +20,7 @@ from ...messages.text import format_count
 from ...privacy import neutralise
 from .calls_file import LineReader
 from .result_rows import MALFORMED
-from .results_file import SUCCESS
+from .run_results import SUCCESS
 
 SHOW_CURSOR = b"\x1b[?25h"  # the progress bar hides it
 _INTERVAL = 0.1  # seconds between two updates of the bar

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Generator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,7 +17,6 @@ from toolcall_pipeline.middlewares import standard
 from ...base.setup_error import SetupError
 from ...engine.compose.pipeline import Pipeline
 from ...executors import Executor, Thread
-from ...messages.text import format_count
 from ..asker import NOBODY, Asker
 from ..loading import check_schemas, find_registry, keep, load_target, word
 from ..shared_options import AS_IT_IS, Worded
@@ -28,7 +27,7 @@ from .line_ledger import LineLedger
 from .line_runner import LineRunner, choose_executor, default_concurrency
 from .progress import RunProgress, measure_file
 from .result_rows import MALFORMED
-from .results_file import ResultsFile
+from .run_results import RunResults, open_results
 
 _STDOUT = "-"
 
@@ -47,6 +46,7 @@ def run(
     workers: int | None = None,
     resume: bool = False,
     rerun_unknown: bool = False,
+    follow: bool = False,
     journal: Path | None = None,
 ) -> int:
     """Run a file of calls. The arguments are explained in the command's help; None is the default.
@@ -66,12 +66,13 @@ def run(
             given = {"timeout": timeout, "attempts": attempts, "executor": executor, "workers": workers}
             pipeline = _build_pipeline(target, chosen, {key: each for key, each in given.items() if each is not None})
             pipeline = keep(word(pipeline, worded), journal)
-            with _open_calls(calls) as fd, _open_results(output, resume=resume) as (results, ledger):
+            with _open_calls(calls) as fd, _open_results(output, resume=resume, follow=follow) as results:
                 progress = RunProgress()
                 if (registry := find_registry(pipeline)) is not None and not len(registry):
                     progress.print(f"{target} has no tools")
+                ledger = None if (path := results.ledger_path) is None else LineLedger(path, results)
                 runner = LineRunner(
-                    target, asker, pipeline, results, progress, concurrency, chosen, ledger, resume, rerun_unknown
+                    target, asker, pipeline, results, progress, concurrency, chosen, ledger, rerun_unknown
                 )
                 code = _run_lines(runner, fd, output)
     except KeyboardInterrupt:  # before the first call; later it is caught as a signal
@@ -119,21 +120,18 @@ def _open_calls(calls: str) -> Generator[int]:
 
 
 @contextmanager
-def _open_results(output: Path, *, resume: bool) -> Generator[tuple[ResultsFile, LineLedger | None]]:
-    if str(output) == _STDOUT:
-        if resume:
-            raise CommandError("-o -: --resume needs a regular file")
-        try:
-            with take_stdout() as fd:
-                yield ResultsFile(output, fd), None
-        except OSError as exc:
-            raise CommandError(f"-o -: {exc.strerror}") from None
+def _open_results(output: Path, *, resume: bool, follow: bool) -> Generator[RunResults]:
+    if str(output) != _STDOUT:
+        with open_results(output, resume=resume, follow=follow) as results:
+            yield results
         return
-    with closing(ResultsFile.open(output, resume=resume)) as results:  # its lock keeps other runs away
-        ledger = LineLedger.beside(results)
-        yield results, ledger
-        if ledger is not None:
-            ledger.remove()
+    if resume:
+        raise CommandError("-o -: --resume needs a regular file")
+    try:
+        with take_stdout() as fd:
+            yield RunResults(output, fd, None, follow=True)
+    except OSError as exc:
+        raise CommandError(f"-o -: {exc.strerror}") from None
 
 
 def _run_lines(runner: LineRunner, fd: int, output: Path) -> int:
@@ -143,20 +141,9 @@ def _run_lines(runner: LineRunner, fd: int, output: Path) -> int:
         interrupted = anyio.run(runner.run_all, fd, bar)
     name = "standard output" if str(output) == _STDOUT else str(output)
     progress.print_summary(results.kinds, name, perf_counter() - began)
-    if results.finished.repaired:
-        progress.print(_explain_repaired(results.finished.repaired))
     if interrupted is not None:
         progress.print(f"{signal.Signals(interrupted).name}: run the same command with --resume to continue")
         return to_exit_code(interrupted)
-    if unmatched := results.finished.unmatched:  # CALLS could be read once only
-        have = "result has a line" if unmatched == 1 else "results have lines"
-        raise CommandError(f"{unmatched:,} {have} that CALLS no longer has: it was changed after they were written")
-    if runner.ledger is not None:
-        runner.ledger.check_end()
+    results.check_seen()  # of CALLS that could be read once only
+    results.complete = True
     return int(results.kinds[MALFORMED] > 0)
-
-
-def _explain_repaired(count: int) -> str:
-    lines = f"{format_count(count, 'line')} {'was' if count == 1 else 'were'} malformed in an earlier run"
-    now = "and is a call now" if count == 1 else "and are calls now"
-    return f"{lines} {now}: the old result stays; to run a repaired call, append it to CALLS"

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, cast
 
 from ...base.setup_error import SetupError
-from ...tools.view import ToolView
 from ..call import Call
 from .phases import depth
 from .stage import Stage
-
-_INSTALLED_LATER = frozenset(("batch", "invalid"))
 
 
 def check_order(stages: Sequence[Stage]) -> None:
@@ -27,27 +23,6 @@ def check_order(stages: Sequence[Stage]) -> None:
     _check_ends(stages)
     _check_phases(stages)
     _check_placements(stages)
-
-
-def check_tool_names(stages: Sequence[Stage], registries: Sequence[ToolView]) -> None:
-    """Check the names of tools in the options of stages, as `Placement.tool_options` declares them.
-
-    Raises:
-        SetupError: None of the registries has a tool of that name. Nothing is known without a registry that holds a
-            tool; and the tools of `toolcall_pipeline.builtin` are always installed later, since they need the pipeline.
-    """
-    known = {name for registry in registries for name in registry.tools} - _INSTALLED_LATER
-    for stage in stages if known else ():
-        for option in stage.placement.tool_options:
-            named: Any = getattr(stage.obj, option, None)
-            names = cast("Collection[str]", named) if isinstance(named, Collection) else ()
-            for name in names:
-                if name not in known and name not in _INSTALLED_LATER:
-                    from difflib import get_close_matches  # only here
-
-                    near = get_close_matches(name, known, 1)
-                    hint = f"did you mean {near[0]!r}?" if near else "register it before the pipeline is built"
-                    raise SetupError(f"{stage.name}: `{option}` names {name!r}, and there is no such tool; {hint}")
 
 
 def _check_names(stages: Sequence[Stage]) -> None:

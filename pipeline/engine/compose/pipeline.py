@@ -25,11 +25,12 @@ from ...tools.view import ToolView
 from ..call import Call, Outcome, ResolvedCall, ValidCall, set_wording
 from ..errors import Crashed, ResourceNotFound, ToolError
 from ..report import CallReport, LiveSink, notify
-from .order import check_order, check_tool_names
+from .order import check_order
 from .resources import OpenResources, find_closed, list_resources, needs_opening
 from .runner import ReportRequest, Runner
 from .stage import Stage, ToolChecker, describe
 from .stage_list import StageList
+from .tool_names import check_tool_names, log_unknown_names
 
 if TYPE_CHECKING:
     from returns.future import FutureResult
@@ -66,7 +67,7 @@ class Pipeline(StageList):
         self.wording = wording
         held = (stage.obj.registry for stage in stages if stage.placement.owns_registry)
         self.registries: tuple[ToolView, ...] = tuple(dict.fromkeys(held))  # where it finds its tools
-        check_tool_names(stages, self.registries)
+        names_are_known = check_tool_names(stages, self.registries, wording)
         end = stages[-1].obj
         if isinstance(end, ToolChecker):
             for tool in (tool for registry in self.registries for tool in registry):
@@ -80,11 +81,25 @@ class Pipeline(StageList):
         self._run: Callable[..., Coroutine[Any, Any, Outcome]] = (
             self._run_if_open if self._must_be_open else self._runner.run
         )
+        if not names_are_known:
+            self._run = self._check_names_before(self._run)
         self.asks_people = any(stage.placement.kind == "approve" for stage in stages)
         self._run_unbound = self._run
         self._base: Pipeline | None = None  # of a bound pipeline
         self._origin: Pipeline | None = None  # of one that is worded anew
         self._asker: tuple[str, object, str] = ("", None, "")  # principal, deps, conversation
+
+    def _check_names_before(self, run: Callable[..., Coroutine[Any, Any, Outcome]]) -> Callable[..., Any]:
+        """Run a call; before the first one with tools, log the names that no registry has by then."""
+
+        def check(*given: Any) -> Coroutine[Any, Any, Outcome]:
+            if self._run_unbound is check and log_unknown_names(self.entries, self.registries, self.wording):
+                self._run_unbound = run
+                if self._run is check:
+                    self._run = run
+            return run(*given)
+
+        return check
 
     def with_(self, *, deps: object = None, principal: str = "", conversation: str = "") -> Self:
         """The same pipeline, bound to these: whatever runs a call through it, the call has them where it has none.

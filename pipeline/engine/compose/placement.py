@@ -27,6 +27,7 @@ class Placement:
             counts as the body until it calls on, and cannot answer that nothing ran where a body may have taken effect.
         tool_options: Attributes of the stage that hold names of tools, as a mapping by name or a collection. A pipeline
             refuses a name that none of its registries has. An attribute that is None or a function is left alone.
+            ``renames.values`` are the values of a mapping, and of ``tools.patterns`` patterns are left alone.
         owns_registry: The attribute ``registry`` of the stage holds tools of the pipeline.
     """
 

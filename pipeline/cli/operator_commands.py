@@ -1,0 +1,203 @@
+"""``toolcall approvals``, ``ledger`` and ``audit``: the store comes first, then the verb."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .command_errors import UsageError, print_command_errors
+
+_STORES = "STORE is the path of an SQLite file, redis://… or postgresql://…. It is never made."
+_pass_store = click.pass_obj
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_id = click.argument("part", metavar="ID")
+_by = click.option("--by", default="", metavar="NAME", help="Who decides.  [default: the user of this system]")
+
+
+class _StoreGroup(click.Group):
+    """A group whose commands get the text of STORE, which stands in front of them."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"subcommand_metavar": "VERB [ARGS]...", **kwargs})
+        self.params.append(click.Argument(["store"], metavar="STORE"))
+        self.epilog = _STORES
+
+    def invoke(self, ctx: click.Context) -> Any:
+        ctx.obj = ctx.params.pop("store")
+        return super().invoke(ctx)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        store, verb = ctx.params.get("store", ctx.obj), args[0]
+        if verb not in self.commands:
+            if store in self.commands:
+                raise UsageError(f"the store comes first: {ctx.command_path} {' '.join([verb, store, *args[1:]])}")
+            if (named := verb.lstrip("-")) in self.commands:
+                raise UsageError(f"the verb has no dashes: {ctx.command_path} {store} {named}")
+            raise UsageError(f"{ctx.command_path} STORE has {', '.join(self.commands)}, and no {verb!r}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_StoreGroup)
+def approvals() -> None:
+    """List the calls that wait for a person's decision, and decide.
+
+    ID may be the beginning of an id, if no other begins so.
+
+    \b
+    Exit code: 0    done
+               1    approve, reject: it was decided, or had expired, before
+               2    STORE cannot be read, ID is unknown, or the arguments do not fit: stderr says which
+    """  # noqa: D301  # \b tells click to keep the line breaks
+
+
+@approvals.command("list")
+@click.option("--all", "everything", is_flag=True, help="Also those that are decided or expired.")
+@_json
+@_pass_store
+def list_(store: str, everything: bool, as_json: bool) -> None:  # noqa: FBT001  # click passes it by name
+    """List the calls that wait. Declared secrets are masked."""
+    from .store_commands import list_approvals
+
+    with print_command_errors():
+        sys.exit(list_approvals(store, everything=everything, as_json=as_json))
+
+
+@approvals.command()
+@_id
+@_json
+@_pass_store
+def show(store: str, part: str, as_json: bool) -> None:  # noqa: FBT001  # as above
+    """Show one call, with the arguments as they will run."""
+    from .store_commands import show_approval
+
+    with print_command_errors():
+        sys.exit(show_approval(store, part, as_json=as_json))
+
+
+@approvals.command()
+@_id
+@_by
+@click.option("--arguments", metavar="JSON", help="Run it with these arguments instead.")
+@click.option("--message", default="", help="Words for the record.")
+@_json
+@_pass_store
+def approve(store: str, part: str, by: str, arguments: str | None, message: str, as_json: bool) -> None:  # noqa: FBT001
+    """Let a call run."""
+    from .store_commands import decide
+
+    with print_command_errors():
+        sys.exit(decide(store, part, approve=True, by=by, arguments=arguments, message=message, as_json=as_json))
+
+
+@approvals.command()
+@_id
+@_by
+@click.option("--message", default="", help="Words for the model.")
+@_json
+@_pass_store
+def reject(store: str, part: str, by: str, message: str, as_json: bool) -> None:  # noqa: FBT001  # as above
+    """Refuse a call."""
+    from .store_commands import decide
+
+    with print_command_errors():
+        sys.exit(decide(store, part, approve=False, by=by, arguments=None, message=message, as_json=as_json))
+
+
+@click.group(cls=_StoreGroup)
+def ledger() -> None:
+    """Decide what became of calls that may have taken effect.
+
+    ID may be the beginning of the id of an undecided call, if no other begins so.
+
+    \b
+    Exit code: 0    list: no call is undecided. show, resolve: done
+               1    list: some are. show: nothing is kept. resolve: it was decided before, still runs, or is not known
+               2    STORE cannot be read, several ids begin so, or --value is not JSON: stderr says which
+    """  # noqa: D301  # as above
+
+
+@ledger.command("list")
+@_json
+@_pass_store
+def list_calls(store: str, as_json: bool) -> None:  # noqa: FBT001  # as above
+    """Print the calls that may have taken effect."""
+    from .store_commands import list_undecided
+
+    with print_command_errors():
+        sys.exit(list_undecided(store, as_json=as_json))
+
+
+@ledger.command("show")
+@_id
+@click.option("--json", is_flag=True, expose_value=False, help="It is JSON in any case.")
+@_pass_store
+def show_call(store: str, part: str) -> None:
+    """Print what is kept of one call, as JSON. Arguments are never kept."""
+    from .store_commands import show_delivery
+
+    with print_command_errors():
+        sys.exit(show_delivery(store, part))
+
+
+@ledger.command("resolve")
+@_id
+@click.argument("landed", type=click.Choice(["landed", "not-landed"]))
+@click.option("--value", metavar="JSON", help="What the call returned.  [default: null]")
+@click.option("--by", default="", help="Who says so.")
+@_json
+@_pass_store
+def resolve_call(store: str, part: str, landed: str, value: str | None, by: str, as_json: bool) -> None:  # noqa: FBT001
+    """Say whether a call took effect. If it did not, it may run when it comes again."""
+    from .store_commands import resolve_call as resolve
+
+    with print_command_errors():
+        sys.exit(resolve(store, part, landed=landed == "landed", value=value, by=by, as_json=as_json))
+
+
+_secret_file = click.option(
+    "--secret-file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Holds the secret of the stage Audit.",
+)
+
+
+@click.group(cls=_StoreGroup)
+def audit() -> None:
+    """Print the rows of an audit, or verify that they are whole.
+
+    \b
+    Exit code: 0    list: printed. verify: the rows are whole
+               1    verify: a row was changed, removed or inserted, or there is none
+               2    STORE or FILE cannot be read: stderr says which
+    """  # noqa: D301  # as above
+
+
+@audit.command("list")
+@_secret_file
+@click.option("--json", is_flag=True, expose_value=False, help="They are JSON in any case.")
+@_pass_store
+def list_rows(store: str, secret_file: Path | None) -> None:
+    """Print all rows, oldest first, one JSON object a line."""
+    from .store_commands import print_audit
+
+    with print_command_errors():
+        sys.exit(print_audit(store, secret_file))
+
+
+@audit.command()
+@click.option("--expect", default="", metavar="NUMBER:DIGEST", help="A row that the chain must hold, noted elsewhere.")
+@_secret_file
+@_json
+@_pass_store
+def verify(store: str, expect: str, secret_file: Path | None, as_json: bool) -> None:  # noqa: FBT001  # as above
+    """Say whether a row was changed, removed or inserted."""
+    from .store_commands import verify_audit
+
+    with print_command_errors():
+        sys.exit(verify_audit(store, secret_file, expect, as_json=as_json))
