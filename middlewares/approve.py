@@ -21,7 +21,7 @@ from ..call_state import TURN
 from ..compose import Handler, Placement
 from ..errors import AwaitingApproval, Denied, NotExecuted, Repair, ResourceNotFound, Unavailable
 from ..foreign_values import FaultBarrier
-from ..identity import DELIVERY
+from ..once import DELIVERY
 from ..options import is_function, is_number, is_type, read_names, refuse
 from ..policies import RuleSet
 from ..policies.facts import make_plain_arguments

@@ -15,8 +15,8 @@ from ..call import Call, Outcome, ValidCall, make_uuid
 from ..compose import Handler, Placement
 from ..errors import Unavailable
 from ..guards import Guard, Guards
-from ..identity import NotPlainError, digest
 from ..messages import render
+from ..once import NotPlainError, digest
 from ..options import is_type, refuse
 from ..policies.facts import make_plain_arguments
 from ..privacy import find_guard, get_logger, make_mask

@@ -17,7 +17,7 @@ from ..call import Outcome, ResolvedCall
 from ..compose import Handler, Placement
 from ..errors import SetupError, ToolError, Unavailable
 from ..forking import register_after_fork
-from ..identity import join_digest
+from ..once import join_digest
 from ..options import check_function, check_number, is_count, is_function, is_number
 from ..report import CANCELLED, kind_of
 from ..stage_state.breaker_window import CallWindow

@@ -16,7 +16,7 @@ from ..call import Outcome, ResolvedCall
 from ..compose import Handler, Placement
 from ..errors import SetupError, Unavailable
 from ..forking import register_after_fork
-from ..identity import join_digest
+from ..once import join_digest
 from ..options import (
     check_count,
     check_function,

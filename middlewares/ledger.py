@@ -16,8 +16,10 @@ from ..call import Outcome, ValidCall, make_uuid
 from ..compose import Handler, Placement
 from ..errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
 from ..guards import Guard, Guards, OneEffect
-from ..identity.once import Flight, ask_verify, read_end
-from ..ledger import Claim, Delivery, Intent, Known, Names, Owner, Records, lives, read_outcome, write_outcome
+from ..once.in_process import Flight, ask_verify, read_end
+from ..once.kept_outcomes import read_outcome, write_outcome
+from ..once.owners import Owner, lives
+from ..once.records import Claim, Delivery, Intent, Known, Names, Records
 from ..options import is_number, refuse
 from ..policies.plan import remark_on_plan
 from ..privacy import get_logger

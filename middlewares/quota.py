@@ -18,7 +18,7 @@ from ..call import Outcome, ResolvedCall
 from ..call_state import TURN
 from ..compose import Handler, Placement
 from ..errors import NotExecuted, Unavailable
-from ..identity import join_digest
+from ..once import join_digest
 from ..options import is_function, is_number, refuse
 from ..stage_state.shared_values import AwayNotice, SharedValues, check_sharing
 from ..stores import Memory, Store, StoreError

@@ -17,7 +17,7 @@ from ..call import Outcome, ResolvedCall
 from ..compose import Handler, Placement
 from ..errors import Unavailable
 from ..forking import register_after_fork
-from ..identity import join_digest
+from ..once import join_digest
 from ..options import check_number, is_count, is_function, is_number
 from ..stage_state.shared_values import AwayNotice, SharedValues, check_sharing, name_key
 from ..stores import Store, StoreError

@@ -25,13 +25,13 @@ LAYERS = """
     call event_loops options parameters.reading parameters.references toml_file
     privacy
     caller parameters
-    identity
+    once
     messages stores
     report
     tools
     adapters policies retries stage_state telemetry
     audit
-    approvals compose executors ledger
+    approvals compose executors once.kept_outcomes once.owners once.records
     batch testing
     journal
     middlewares

@@ -19,7 +19,7 @@ from ..call_state import TURN
 from ..errors import Crashed, NotExecuted
 from ..event_loops import PORTAL
 from ..foreign_values import or_default
-from ..identity import written_digest
+from ..once import written_digest
 from ..options import check_count, check_number, read_items, refuse
 from ..tools.definition import Tool, refuse_as_name
 from .resource_order import TEXTS, order_by_resource

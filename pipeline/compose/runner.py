@@ -32,8 +32,8 @@ from ..caller import Origin
 from ..errors import Crashed
 from ..event_loops import is_stray_cancellation
 from ..guards import Guards, OneEffect, OpenTools
-from ..identity.once import Flights, has_scope, once_per_intent
 from ..messages.wording import Wording
+from ..once.in_process import Flights, has_scope, once_per_intent
 from ..privacy import RedactionPolicy
 from ..report import (
     CANCELLED,

@@ -11,7 +11,7 @@ from returns.result import Failure, Success
 from ..call import Call, Outcome
 from ..errors import Landed, NotExecuted, OutcomeUnknown, TimedOut, ToolError, Transient
 from ..guards import tool_of
-from ..identity import Conversation, InScope
+from ..once import Conversation, InScope
 from ..report import error_of
 from .identity import Identity, identify
 

@@ -9,8 +9,8 @@ import attrs
 
 from ..call import Call, ResolvedCall, ValidCall
 from ..compose.pipeline import Pipeline
-from ..identity import NotPlainError, params_digest, written_digest
 from ..messages.values import as_text
+from ..once import NotPlainError, params_digest, written_digest
 from ..parameters import read_arguments
 from ..tools.definition import Tool
 

@@ -12,9 +12,9 @@ from ..call import Call, Outcome
 from ..compose.pipeline import Pipeline
 from ..errors import InvalidParams, MalformedCall, NeedsUserInput
 from ..guards import Guards
-from ..identity import Conversation
 from ..messages import Wording, render
 from ..messages.odd_fields import coerce_error_fields
+from ..once import Conversation
 from ..report import CallReport
 from .effects import Effects, TurnGuard, requires_retry
 from .identity import check, identify

@@ -13,8 +13,8 @@ from ..call import Call, Outcome, ValidCall
 from ..call_state import StateKey
 from ..compose import Pipeline
 from ..errors import NotExecuted, TimedOut, Transient
-from ..identity.digests import digest
 from ..messages import render
+from ..once.digests import digest
 from ..report.json_form import Form, is_replayable, read_form
 from ..report.report_rows import kind_of
 from ..stores import Memory

@@ -18,7 +18,7 @@ import attrs
 from ..errors import SetupError
 from ..event_loops import EventLoop, get_event_loop
 from ..forking import register_after_fork
-from ..identity import NotPlainError, digest
+from ..once import NotPlainError, digest
 from ..options import check_type, refuse
 from ..privacy.safe_logs import get_logger
 from ..stores import Change, Entry, Store, StoreError

@@ -23,10 +23,11 @@ from ...compose import Handler, Placement
 from ...compose.pipeline import Pipeline
 from ...errors import OutcomeUnknown, SetupError
 from ...foreign_values import or_default
-from ...identity import intent_of, join_digest
-from ...ledger import Delivery, Names, lives
 from ...messages.text import format_count
 from ...middlewares import Ledger
+from ...once import intent_of, join_digest
+from ...once.owners import lives
+from ...once.records import Delivery, Names
 from ...stores import Change, Entry, SQLite, StoreError
 from ...tools.definition import Tool
 from ..terminal_text import CommandError

@@ -22,8 +22,9 @@ import attrs
 from .. import timing
 from ..call import ValidCall, make_uuid
 from ..errors import SetupError
-from ..identity import delivery_of, intent_of, join_digest, written_digest
 from ..stores import Change, Entry, Store
+from .digests import join_digest
+from .intents import delivery_of, intent_of, written_digest
 from .owners import Owner
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from ..foreign_values import FaultBarrier
 from ..forking import register_after_fork
 from ..guards import Guards, OneEffect
 from ..privacy import approved
-from .calls import written_digest
+from .intents import written_digest
 from .undecided import CONVERSATIONS, Conversation, Lost
 
 if TYPE_CHECKING:
