@@ -18,8 +18,8 @@ from ..errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
 from ..guards import Guard, Guards, OneEffect
 from ..once.in_process import Flight, ask_verify, read_end
 from ..once.kept_outcomes import read_outcome, write_outcome
+from ..once.ledger_records import Claim, Delivery, Intent, Known, Names, Records
 from ..once.owners import Owner, lives
-from ..once.records import Claim, Delivery, Intent, Known, Names, Records
 from ..options import is_number, refuse
 from ..policies.plan import remark_on_plan
 from ..privacy import get_logger

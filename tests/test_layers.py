@@ -31,7 +31,7 @@ LAYERS = """
     tools
     adapters policies retries stage_state telemetry
     audit
-    approvals compose executors once.kept_outcomes once.owners once.records
+    approvals compose executors once.kept_outcomes once.owners once.ledger_records
     batch testing
     journal
     middlewares

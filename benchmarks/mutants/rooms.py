@@ -238,7 +238,7 @@ ROOMS = {
     "ledger": Room(
         (
             "toolcall_pipeline/once/owners.py",
-            "toolcall_pipeline/once/records.py",
+            "toolcall_pipeline/once/ledger_records.py",
             "toolcall_pipeline/once/kept_outcomes.py",
             "toolcall_pipeline/middlewares/ledger.py",
         ),

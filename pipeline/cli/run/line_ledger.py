@@ -26,8 +26,8 @@ from ...foreign_values import or_default
 from ...messages.text import format_count
 from ...middlewares import Ledger
 from ...once import intent_of, join_digest
+from ...once.ledger_records import Delivery, Names
 from ...once.owners import lives
-from ...once.records import Delivery, Names
 from ...stores import Change, Entry, SQLite, StoreError
 from ...tools.definition import Tool
 from ..terminal_text import CommandError
