@@ -11,16 +11,16 @@ import anyio
 import attrs
 from returns.result import Failure, Success
 
-from .. import timing
-from ..call import Outcome, ValidCall, make_uuid
-from ..compose import Handler, Placement
-from ..errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
-from ..guards import Guard, Guards, OneEffect
+from ..base import timing
+from ..base.options import is_number, refuse
+from ..engine.call import Outcome, ValidCall, make_uuid
+from ..engine.compose import Handler, Placement
+from ..engine.errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
+from ..engine.guards import Guard, Guards, OneEffect
 from ..once.in_process import Flight, ask_verify, read_end
 from ..once.kept_outcomes import read_outcome, write_outcome
 from ..once.ledger_records import Claim, Delivery, Intent, Known, Names, Records
 from ..once.owners import Owner, lives
-from ..options import is_number, refuse
 from ..policies.plan import remark_on_plan
 from ..privacy import get_logger
 from ..stores import Entry, Memory, Store, StoreError
