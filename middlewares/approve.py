@@ -22,7 +22,7 @@ from ..engine.call import Call, Outcome, ValidCall
 from ..engine.call_state import TURN
 from ..engine.compose import Handler, Placement
 from ..engine.errors import AwaitingApproval, Denied, NotExecuted, Repair, ResourceNotFound, Unavailable
-from ..identity import DELIVERY
+from ..once import DELIVERY
 from ..policies import RuleSet
 from ..policies.facts import make_plain_arguments
 from ..policies.plan import remark_on_plan

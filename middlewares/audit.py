@@ -16,8 +16,8 @@ from ..engine.call import Call, Outcome, ValidCall, make_uuid
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Unavailable
 from ..engine.guards import Guard, Guards
-from ..identity import NotPlainError, digest
 from ..messages import render
+from ..once import NotPlainError, digest
 from ..policies.facts import make_plain_arguments
 from ..privacy import find_guard, get_logger, make_mask
 from ..stores import Memory, Store, StoreError

@@ -20,7 +20,7 @@ from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import ToolError, Unavailable
 from ..engine.report import CANCELLED, kind_of
-from ..identity import join_digest
+from ..once import join_digest
 from ..stage_state.breaker_window import CallWindow
 from ..stage_state.shared_circuits import Ended, Rules, SharedCircuits
 from ..stage_state.shared_values import AwayNotice, check_sharing, name_key

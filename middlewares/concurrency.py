@@ -27,7 +27,7 @@ from ..base.setup_error import SetupError
 from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Unavailable
-from ..identity import join_digest
+from ..once import join_digest
 from ..stage_state.concurrency_units import (
     CURRENT_LOOP,
     HOLDER,

@@ -17,8 +17,10 @@ from ..engine.call import Outcome, ValidCall, make_uuid
 from ..engine.compose import Handler, Placement
 from ..engine.errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
 from ..engine.guards import Guard, Guards, OneEffect
-from ..identity.once import Flight, ask_verify, read_end
-from ..ledger import Claim, Delivery, Intent, Known, Names, Owner, Records, lives, read_outcome, write_outcome
+from ..once.in_process import Flight, ask_verify, read_end
+from ..once.kept_outcomes import read_outcome, write_outcome
+from ..once.ledger_records import Claim, Delivery, Intent, Known, Names, Records
+from ..once.owners import Owner, lives
 from ..policies.plan import remark_on_plan
 from ..privacy import get_logger
 from ..stores import Entry, Memory, Store, StoreError

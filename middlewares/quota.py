@@ -19,7 +19,7 @@ from ..engine.call import Outcome, ResolvedCall
 from ..engine.call_state import TURN
 from ..engine.compose import Handler, Placement
 from ..engine.errors import NotExecuted, Unavailable
-from ..identity import join_digest
+from ..once import join_digest
 from ..stage_state.shared_values import AwayNotice, SharedValues, check_sharing
 from ..stores import Memory, Store, StoreError
 

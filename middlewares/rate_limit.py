@@ -18,7 +18,7 @@ from ..base.options import check_number, is_count, is_function, is_number
 from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Unavailable
-from ..identity import join_digest
+from ..once import join_digest
 from ..stage_state.shared_values import AwayNotice, SharedValues, check_sharing, name_key
 from ..stores import Store, StoreError
 

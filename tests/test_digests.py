@@ -19,14 +19,13 @@ import pytest
 
 from support import PATIENT
 from toolcall_pipeline import Call, Failure, Secret, Success, ToolFailed, ToolRegistry
-from toolcall_pipeline.identity import undecided
-from toolcall_pipeline.identity.calls import delivery_of, intent_of, params_digest, written_digest
-from toolcall_pipeline.identity.digests import NotPlainError, canonical
-from toolcall_pipeline.identity.undecided import Lost
-from toolcall_pipeline.ledger import Owner, lives, owners
-from toolcall_pipeline.ledger.kept_outcomes import _LONGEST, write_outcome  # pyright: ignore[reportPrivateUsage]
-from toolcall_pipeline.ledger.owners import _SAFE, _find_host, _find_start  # pyright: ignore[reportPrivateUsage]
 from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.once import owners, undecided
+from toolcall_pipeline.once.digests import NotPlainError, canonical
+from toolcall_pipeline.once.intents import delivery_of, intent_of, params_digest, written_digest
+from toolcall_pipeline.once.kept_outcomes import _LONGEST, write_outcome  # pyright: ignore[reportPrivateUsage]
+from toolcall_pipeline.once.owners import _SAFE, Owner, _find_host, _find_start, lives  # pyright: ignore[reportPrivateUsage]
+from toolcall_pipeline.once.undecided import Lost
 from toolcall_pipeline.policies import PolicyRule, RuleSet
 from toolcall_pipeline.policies.facts import make_plain_arguments
 from toolcall_pipeline.policies.plan import describe_plan

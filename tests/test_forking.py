@@ -47,8 +47,8 @@ import os, sys, threading
 from toolcall_pipeline.middlewares import Cache, CircuitBreaker, LoopGuard, RateLimit
 from toolcall_pipeline import RetryBudget, ToolRegistry
 from toolcall_pipeline.engine.compose.resources import _IN_PROCESS
-from toolcall_pipeline.identity.once import _LOCKS
-from toolcall_pipeline.identity.undecided import CONVERSATIONS
+from toolcall_pipeline.once.in_process import _LOCKS
+from toolcall_pipeline.once.undecided import CONVERSATIONS
 from toolcall_pipeline.stores import Memory
 from toolcall_pipeline.telemetry import DeferredSpans, Events
 from toolcall_pipeline.telemetry.queues import _queues
@@ -175,8 +175,8 @@ def test_every_lock_is_renewed() -> None:
         "middlewares/rate_limit.py",
         "pipeline/engine/compose/resources.py",
         "pipeline/base/event_loops/portal.py",
-        "pipeline/identity/once.py",
-        "pipeline/identity/undecided.py",
+        "pipeline/once/in_process.py",
+        "pipeline/once/undecided.py",
         "pipeline/journal/journal.py",
         "pipeline/engine/retries.py",
         "pipeline/stage_state/cache_answers.py",

@@ -28,8 +28,8 @@ from toolcall_pipeline import (
     gather,
 )
 from toolcall_pipeline.dialogue import Answered, Hints, run_turn
-from toolcall_pipeline.identity import CONVERSATIONS, Conversations, Lost
 from toolcall_pipeline.middlewares import LoopGuard, standard
+from toolcall_pipeline.once import CONVERSATIONS, Conversations, Lost
 from toolcall_pipeline.stores import Memory
 from toolcall_pipeline.telemetry import agent
 from toolcall_pipeline.testing import FakeClock

@@ -25,13 +25,13 @@ LAYERS = """
     engine.call parameters.reading parameters.references
     privacy
     engine.caller parameters
-    identity
+    once
     messages stores
     engine.report
     tools
     adapters policies engine.retries stage_state telemetry
     audit
-    approvals engine.compose executors ledger
+    approvals engine.compose executors once.kept_outcomes once.owners once.ledger_records
     engine.batch testing
     journal
     middlewares

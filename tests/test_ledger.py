@@ -32,8 +32,9 @@ from toolcall_pipeline import (
     gather,
 )
 from toolcall_pipeline.base import timing
-from toolcall_pipeline.ledger import Owner, lives, read_outcome, write_outcome
 from toolcall_pipeline.middlewares import Cache, Concurrency, Ledger, LoopGuard, RateLimit, Retry, standard
+from toolcall_pipeline.once.kept_outcomes import read_outcome, write_outcome
+from toolcall_pipeline.once.owners import Owner, lives
 from toolcall_pipeline.stores import Change, Entry, Memory, StoreError
 from toolcall_pipeline.testing import FakeClock
 

@@ -41,9 +41,9 @@ EQUIVALENT: dict[str, str] = {
     " in bound = schema_at(self.schema, parts[:-1]).get('minItems', parts[-1] + 1)": (
         "the schema of a tuple has always minItems"
     ),
-    "toolcall_pipeline/identity/calls.py intent_of constant: 'written:' -> 'XXwritten:'"
+    "toolcall_pipeline/once/calls.py intent_of constant: 'written:' -> 'XXwritten:'"
     " in asked = 'written:' + (written or written_digest(call))": "any beginning that no digest has will do",
-    "toolcall_pipeline/identity/digests.py _number removed: value = int(value) -> pass": (
+    "toolcall_pipeline/once/digests.py _number removed: value = int(value) -> pass": (
         "a Decimal of a subclass of int is that of the int"
     ),
     "toolcall_pipeline/compose/resources.py _InProcess.__init__ removed: self._restart_in_child() -> pass": (
@@ -65,5 +65,5 @@ EQUIVALENT: dict[str, str] = {
     " in every = zip(anthropic.tools(tools), tools.callable_names(), strict=True)": (
         "the two lists are made of the same tools, so they have one length"
     ),
-    "toolcall_pipeline/ledger/owners.py _RENEWALS constant: 4 -> 5": "a lease is renewed a little more often",
+    "toolcall_pipeline/once/owners.py _RENEWALS constant: 4 -> 5": "a lease is renewed a little more often",
 }

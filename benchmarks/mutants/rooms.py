@@ -225,7 +225,7 @@ ROOMS = {
         ("test_hosts.py", "test_exported_tools.py", "test_adapters_names.py"),
     ),
     "identity": Room(
-        ("toolcall_pipeline/identity/*.py",),
+        ("toolcall_pipeline/once/*.py",),
         (
             "test_digests.py",
             "test_intents.py",
@@ -236,7 +236,12 @@ ROOMS = {
         ),
     ),
     "ledger": Room(
-        ("toolcall_pipeline/ledger/*.py", "toolcall_pipeline/middlewares/ledger.py"),
+        (
+            "toolcall_pipeline/once/owners.py",
+            "toolcall_pipeline/once/ledger_records.py",
+            "toolcall_pipeline/once/kept_outcomes.py",
+            "toolcall_pipeline/middlewares/ledger.py",
+        ),
         ("test_digests.py", "test_ledger*.py", "test_intents.py", "test_cli_ledger.py", "test_stores*.py"),
     ),
     "policies": Room(

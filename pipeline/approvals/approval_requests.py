@@ -16,7 +16,7 @@ import attrs
 from ..base import timing
 from ..engine.call import ValidCall
 from ..engine.call_state import StateKey
-from ..identity import digest, intent_of, join_digest
+from ..once import digest, intent_of, join_digest
 from ..stores import Change, Entry, Store
 
 # pending: it waits. approved, rejected: it is decided. expired: the time to decide, or to run it, is over. already

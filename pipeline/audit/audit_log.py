@@ -17,7 +17,7 @@ import attrs
 from ..base import timing
 from ..base.nesting import refuse_deep
 from ..base.options import check_type, refuse
-from ..identity import join_digest
+from ..once import join_digest
 from ..stage_state.shared_values import SharedValues
 from ..stores import Change, Entry, Store, StoreError
 

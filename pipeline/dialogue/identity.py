@@ -9,8 +9,8 @@ import attrs
 
 from ..engine.call import Call, ResolvedCall, ValidCall
 from ..engine.compose.pipeline import Pipeline
-from ..identity import NotPlainError, params_digest, written_digest
 from ..messages.values import as_text
+from ..once import NotPlainError, params_digest, written_digest
 from ..parameters import read_arguments
 from ..tools.definition import Tool
 

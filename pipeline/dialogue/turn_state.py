@@ -13,9 +13,9 @@ from ..engine.compose.pipeline import Pipeline
 from ..engine.errors import InvalidParams, MalformedCall, NeedsUserInput
 from ..engine.guards import Guards
 from ..engine.report import CallReport
-from ..identity import Conversation
 from ..messages import Wording, render
 from ..messages.odd_fields import coerce_error_fields
+from ..once import Conversation
 from .effects import Effects, TurnGuard, requires_retry
 from .identity import check, identify
 from .records import Answered, Record

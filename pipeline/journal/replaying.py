@@ -15,8 +15,8 @@ from ..engine.compose import Pipeline
 from ..engine.errors import NotExecuted, TimedOut, Transient
 from ..engine.report.json_form import Form, is_replayable, read_form
 from ..engine.report.report_rows import kind_of
-from ..identity.digests import digest
 from ..messages import render
+from ..once.digests import digest
 from ..stores import Memory
 from ..testing import FakeClock
 from .summary import NO_TOOL

@@ -19,7 +19,7 @@ from ..base.event_loops import EventLoop, get_event_loop
 from ..base.forking import register_after_fork
 from ..base.options import check_type, refuse
 from ..base.setup_error import SetupError
-from ..identity import NotPlainError, digest
+from ..once import NotPlainError, digest
 from ..privacy.safe_logs import get_logger
 from ..stores import Change, Entry, Store, StoreError
 

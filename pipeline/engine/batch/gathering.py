@@ -17,7 +17,7 @@ from ...base import timing
 from ...base.event_loops import PORTAL
 from ...base.foreign_values import or_default
 from ...base.options import check_count, check_number, read_items, refuse
-from ...identity import written_digest
+from ...once import written_digest
 from ...tools.definition import Tool, refuse_as_name
 from ..call import Call, Outcome, ResolvedCall, make_uuid, set_caller, set_wording
 from ..call_state import TURN

@@ -28,8 +28,8 @@ import attrs
 from returns.result import Failure, Success
 
 from ...base.event_loops import is_stray_cancellation
-from ...identity.once import Flights, has_scope, once_per_intent
 from ...messages.wording import Wording
+from ...once.in_process import Flights, has_scope, once_per_intent
 from ...privacy import RedactionPolicy
 from ...telemetry.listeners import is_enabled_for, observe_flow
 from ...tools.definition import Tool

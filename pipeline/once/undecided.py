@@ -19,8 +19,8 @@ import attrs
 from ..base import timing
 from ..base.foreign_values import or_default
 from ..base.forking import register_after_fork
-from .calls import params_digest, written_digest
 from .digests import NotPlainError, canonical
+from .intents import params_digest, written_digest
 
 if TYPE_CHECKING:
     from ..engine.call import ResolvedCall

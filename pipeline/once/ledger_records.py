@@ -22,8 +22,9 @@ import attrs
 from ..base import timing
 from ..base.setup_error import SetupError
 from ..engine.call import ValidCall, make_uuid
-from ..identity import delivery_of, intent_of, join_digest, written_digest
 from ..stores import Change, Entry, Store
+from .digests import join_digest
+from .intents import delivery_of, intent_of, written_digest
 from .owners import Owner
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
-"""Identity: which delivery a call is, which intent it has, and which intents of a conversation are undecided."""
+"""Once: which delivery a call is, which intent it has, and what a pipeline does with one that came before."""
 
-from .calls import DELIVERY, delivery_of, intent_of, params_digest, written_digest
 from .digests import NotPlainError, canonical, digest, join_digest
-from .once import InScope, once_per_intent
+from .in_process import InScope, once_per_intent
+from .intents import DELIVERY, delivery_of, intent_of, params_digest, written_digest
 from .undecided import CONVERSATIONS, Conversation, Conversations, Lost
 
 __all__ = [

@@ -38,7 +38,7 @@ from ..engine.errors import (
 )
 from ..engine.guards import Guards, OneEffect
 from ..privacy import approved
-from .calls import written_digest
+from .intents import written_digest
 from .undecided import CONVERSATIONS, Conversation, Lost
 
 if TYPE_CHECKING:
