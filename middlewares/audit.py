@@ -19,7 +19,7 @@ from ..identity import NotPlainError, digest
 from ..messages import render
 from ..options import is_type, refuse
 from ..policies.facts import make_plain_arguments
-from ..privacy import find_guard, get_logger, make_mask
+from ..privacy import find_guard, get_logger, make_mask, mask_outcome
 from ..stores import Memory, Store, StoreError
 
 C = TypeVar("C", bound=Call)
@@ -188,10 +188,8 @@ class Audit:
     def _describe_end(self, call: Call, tool: Any, outcome: Outcome | None) -> Row:
         if outcome is None:
             return {"outcome": "cancelled"}
-        text: str = render(outcome)
         mask = make_mask(call, tool)
-        if mask is not None:
-            text = mask(text)
+        text: str = render(outcome if mask is None else mask_outcome(outcome, mask))
         kind = "success" if type(outcome) is Success else str(cast("Any", outcome).failure().kind)
         row: Row = {"outcome": kind, "answer": digest(text, self.secret)}
         return {**row, "text": text[:_SHOWN]} if self.content else row

@@ -130,7 +130,8 @@ class Ledger:
         if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
             refuse("Ledger", "store", "a store, such as stores.SQLite(path)", self.store)
         if type(cast("object", self.secret)) is not bytes or len(self.secret) > _LONGEST_SECRET:
-            refuse("Ledger", "secret", f"at most {_LONGEST_SECRET} bytes", self.secret)
+            given = f"{len(self.secret)} bytes" if type(self.secret) is bytes else f"a {type(self.secret).__name__}"
+            raise SetupError(f"Ledger: `secret` must be at most {_LONGEST_SECRET} bytes, not {given}")
         if self.repeats not in ("run", "replay"):
             refuse("Ledger", "repeats", "'run' or 'replay'", self.repeats)
         self._records = Records(self.store, self.keep)

@@ -16,9 +16,10 @@ from ..compose import Pipeline
 from ..errors import ExecutionFailed, ToolError, Transient, Unavailable
 from ..messages import Wording
 from ..policies.relay_policy import RelayPolicy
-from ..privacy import approved
+from ..privacy import approved, withholds
 from ..telemetry import continued
 from ..tools import ToolContext, ToolRegistry
+from ..tools.error_tables import without_texts
 from .asking_person import ClientQuestions, ask_person, decide, find_approvals, find_question
 from .call_answers import read_reply
 from .jsonrpc import Message, dump, is_message, key_of, read_object, replace_id, write_call_id
@@ -186,7 +187,8 @@ class CallRelay:
         failure = read_reply(answer.message, told)
         if failure is not None:
             exchange.told = told
-            return Failure(failure)
+            tool = self.pipeline.find(context.tool)  # of one with secrets the server's text goes to the client alone
+            return Failure(without_texts(failure, tool.name) if tool is not None and withholds(tool) else failure)
         exchange.value = answer.message["result"]
         return exchange.value
 

@@ -9,7 +9,7 @@ from returns.result import Success
 
 from ..messages import render
 from ..messages.values import as_json
-from ..privacy import Redact
+from ..privacy import Redact, mask_outcome, mask_value
 from .call_report import CallReport
 
 # Paths for the application's `redact`: the first part for values of a result, and the path of a failure's text.
@@ -41,17 +41,22 @@ def render_outcome(report: CallReport, *, limit: int | None = None) -> str:
     if redacted is None:
         return render(outcome, call=report.call, limit=limit)
     if type(outcome) is not Success:
-        return redacted.show(render(outcome, call=report.call), _ERROR)
-    if redacted.hook is not None:
+        masked = outcome if redacted.mask is None else mask_outcome(outcome, redacted.mask)
+        return redacted.show(render(masked, call=report.call), _ERROR)
+    if redacted.hook is not None or redacted.mask is not None:
         outcome = Success(find_value(report))
-    return redacted.hide(render(outcome, call=report.call, limit=limit))
+    return render(outcome, call=report.call, limit=limit)
 
 
 def find_value(report: CallReport) -> object:
-    """The value of a success, as the application's `redact` returned it; the secrets of the call are still in it."""
+    """The value of a success as it may be recorded: its secrets masked, and as the application's `redact` returned it."""
     value: object = cast("Any", report.outcome).unwrap()
     redacted = report.redacted
-    return value if redacted is None or redacted.hook is None else _redact_result(value, redacted.hook)
+    if redacted is None:
+        return value
+    if redacted.mask is not None:
+        value = mask_value(value, redacted.mask)
+    return value if redacted.hook is None else _redact_result(value, redacted.hook)
 
 
 def _redact_result(value: object, redact: Redact) -> object:
