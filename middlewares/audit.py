@@ -19,7 +19,8 @@ from ..identity import NotPlainError, digest
 from ..messages import render
 from ..options import is_type, refuse
 from ..policies.facts import make_plain_arguments
-from ..privacy import find_guard, get_logger, make_mask, mask_outcome
+from ..privacy import find_guard, get_logger, make_mask
+from ..report.content import mask_outcome
 from ..stores import Memory, Store, StoreError
 
 C = TypeVar("C", bound=Call)

@@ -18,7 +18,7 @@ from ..errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
 from ..guards import Guard, Guards, OneEffect
 from ..identity.once import Flight, ask_verify, read_end
 from ..ledger import Claim, Delivery, Intent, Known, Names, Owner, Records, lives, read_outcome, write_outcome
-from ..options import is_number, refuse
+from ..options import check_secret, is_number, refuse
 from ..policies.plan import remark_on_plan
 from ..privacy import get_logger
 from ..stores import Entry, Memory, Store, StoreError
@@ -129,9 +129,7 @@ class Ledger:
     def __attrs_post_init__(self) -> None:
         if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
             refuse("Ledger", "store", "a store, such as stores.SQLite(path)", self.store)
-        if type(cast("object", self.secret)) is not bytes or len(self.secret) > _LONGEST_SECRET:
-            given = f"{len(self.secret)} bytes" if type(self.secret) is bytes else f"a {type(self.secret).__name__}"
-            raise SetupError(f"Ledger: `secret` must be at most {_LONGEST_SECRET} bytes, not {given}")
+        check_secret("Ledger", self.secret, _LONGEST_SECRET)
         if self.repeats not in ("run", "replay"):
             refuse("Ledger", "repeats", "'run' or 'replay'", self.repeats)
         self._records = Records(self.store, self.keep)

@@ -129,7 +129,7 @@ class FailureFinisher:
         if tool is None and self.resolve is not None:  # found behind another stage
             found = or_default(None)(self.resolve)(call)  # a stage may have a bug
             tool = getattr(found, "tool", None)
-        return None if tool is None or tool.parameters.secrets is None else make_mask(reached, tool, params, self.foreign_text)
+        return make_mask(reached, tool, params, self.foreign_text)
 
     def _without_closed(self, error: OutcomeUnknown) -> OutcomeUnknown:
         """The error without its tool to check with, if the model may not call that tool now."""

@@ -187,8 +187,7 @@ class CallRelay:
         failure = read_reply(answer.message, told)
         if failure is not None:
             exchange.told = told
-            tool = self.pipeline.find(context.tool)  # of one with secrets the server's text goes to the client alone
-            return Failure(without_texts(failure, tool.name) if tool is not None and withholds(tool) else failure)
+            return Failure(without_texts(failure, context.tool) if self._is_secretive(context) else failure)
         exchange.value = answer.message["result"]
         return exchange.value
 
@@ -204,7 +203,13 @@ class CallRelay:
         done, total, text = params.get("progress"), params.get("total"), params.get("message")
         if context is not None and isinstance(done, (int, float)):
             whole = total if isinstance(total, (int, float)) else None
-            context.progress(done, whole, text if isinstance(text, str) else "")
+            told = isinstance(text, str) and not self._is_secretive(context)
+            context.progress(done, whole, text if told else "")
+
+    def _is_secretive(self, context: ToolContext[Exchange]) -> bool:
+        """Whether the texts of the server go to the client alone, and into no record."""
+        tool = self.pipeline.find(context.tool)
+        return tool is not None and withholds(tool)
 
     def _write(self, request_id: object, outcome: Outcome, call: Call, exchange: Exchange, *, is_modern: bool) -> bytes:
         """The line of the answer: the server's own where it reported the outcome, byte for byte but for the id."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import attrs
-from returns.result import Failure, Success
 
 from ..call import Call, ValidCall
 from ..errors import Repair, SetupError
@@ -172,25 +170,8 @@ def check_foreign_text(owner: object, attribute: attrs.Attribute[Any], given: ob
 
 
 def withholds(tool: Tool[..., Any], foreign_text: ForeignText = "withhold") -> bool:
-    """Whether no text of others is recorded or told of a tool's calls: it declares secrets, and nobody lets them pass."""
+    """Whether no text of others is recorded or told of a tool's calls: it declares secrets."""
     return foreign_text == "withhold" and tool.parameters.secrets is not None
-
-
-def mask_outcome(outcome: Any, mask: Mask) -> Any:
-    """The outcome as it may be recorded: the error, or the value as JSON data, with the secrets of its call masked."""
-    if type(outcome) is Failure:
-        return Failure(mask.error(cast("Any", outcome).failure()))
-    return Success(mask_value(outcome.unwrap(), mask))
-
-
-def mask_value(value: object, mask: Mask) -> object:
-    """The value of a success, as JSON data with the secrets of its call masked; "[redacted]" if it has no such form."""
-    from ..messages.values import as_json
-
-    try:
-        return mask.value(value if isinstance(value, str) else json.loads(as_json(value)))
-    except (ValueError, RecursionError):  # an integer of thousands of digits
-        return REDACTED
 
 
 def _with(call: Call, arguments: object) -> Call:

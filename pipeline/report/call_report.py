@@ -9,7 +9,6 @@ import attrs
 from returns.result import Failure, Success
 
 from ..errors import Repair, ToolError
-from ..privacy import mask_outcome
 from .report_rows import (
     NO_EXECUTOR,
     Attempt,
@@ -173,6 +172,8 @@ class CallReport:
         if redacted is not None and type(self.outcome) is Success and (redacted.hook or redacted.mask) is not None:
             shown["outcome"] = "<Success>"  # its value is redacted only when it is rendered
         elif redacted is not None and redacted.mask is not None and self.outcome is not None:
+            from .content import mask_outcome
+
             shown["outcome"] = repr(mask_outcome(self.outcome, redacted.mask))
         shown |= {name: repr(why) for name in ("decided_by", "reason") if (why := getattr(self, name))}
         text = f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
@@ -185,6 +186,8 @@ class CallReport:
         call, repairs = (self.call, self.repairs) if redacted is None else (redacted.call, redacted.repairs)
         progress, outcome = self.progress, self.outcome
         if redacted is not None and redacted.mask is not None and outcome is not None:
+            from .content import mask_outcome
+
             outcome = mask_outcome(outcome, redacted.mask)
         if redacted is not None and (redacted.mask is not None or redacted.hook is not None):
             progress = [attrs.evolve(step, message=redacted.show(step.read()[2], "progress")) for step in progress]
