@@ -21,7 +21,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import AnyUrl, BaseModel, SecretBytes, SecretStr
 
-from toolcall_pipeline.errors import ExecutionFailed, FailureDetails, InvalidParams, Problem
+from toolcall_pipeline.engine.errors import ExecutionFailed, FailureDetails, InvalidParams, Problem
 from toolcall_pipeline.privacy import REDACTED, WITHHELD, Mask, approved
 from toolcall_pipeline.privacy.masking import SecretValues
 

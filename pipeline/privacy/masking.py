@@ -19,7 +19,7 @@ from urllib.parse import quote, quote_plus
 
 import attrs
 
-from ..foreign_values import or_default, safe_str
+from ..base.foreign_values import or_default, safe_str
 from ..parameters.reading import read_literal
 from .escaping import CUT
 from .public_text import REDACTED

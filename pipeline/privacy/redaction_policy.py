@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import attrs
 
-from ..call import Call, ValidCall
-from ..errors import Repair, SetupError
+from ..base.setup_error import SetupError
+from ..engine.call import Call, ValidCall
+from ..engine.errors import Repair
 from .masking import ForeignText, Mask, SecretValues
 from .public_text import REDACTED, Redact
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
-from ..errors import InvalidParams, Problem, Repair
+from ..engine.errors import InvalidParams, Problem, Repair
 from ..parameters.schema import NOUNS
 from .masking import ForeignText, Mask, SecretValues
 from .public_text import PublicText, Redact
