@@ -279,7 +279,7 @@ class Approve:
             if reason == "True"
             else reason
             if secrets is None
-            else secrets.collect(plain).make_mask()(reason),
+            else secrets.make_mask(plain, call.params)(reason),
             "policy": self.version,
             "at": now,
             "expires_at": now + self.expires,

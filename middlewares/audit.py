@@ -16,6 +16,7 @@ from ..engine.call import Call, Outcome, ValidCall, make_uuid
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Unavailable
 from ..engine.guards import Guard, Guards
+from ..engine.report.content import mask_outcome
 from ..messages import render
 from ..once import NotPlainError, digest
 from ..policies.facts import make_plain_arguments
@@ -188,10 +189,8 @@ class Audit:
     def _describe_end(self, call: Call, tool: Any, outcome: Outcome | None) -> Row:
         if outcome is None:
             return {"outcome": "cancelled"}
-        text: str = render(outcome)
         mask = make_mask(call, tool)
-        if mask is not None:
-            text = mask(text)
+        text: str = render(outcome if mask is None else mask_outcome(outcome, mask))
         kind = "success" if type(outcome) is Success else str(cast("Any", outcome).failure().kind)
         row: Row = {"outcome": kind, "answer": digest(text, self.secret)}
         return {**row, "text": text[:_SHOWN]} if self.content else row

@@ -13,6 +13,7 @@ from ..base.options import is_function
 from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Crashed, ToolError
+from ..privacy import ForeignText, check_foreign_text
 from ..tools import Errors, ErrorTable, classify, stays_crash
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -30,10 +31,13 @@ class Classify:
         errors: The meaning of exceptions of all tools: exception types, or names such as ``"httpx.ConnectError"``,
             to kinds of error or to functions of the exception, see `ErrorEntry`. The ``errors=`` of a tool go first.
             Default None: the built-in table alone.
+        foreign_text: What becomes of the texts of exceptions of a tool that declares secrets. ``"withhold"``, the
+            default: they are neither logged nor told, also with ``reveal=``, for they may hold a secret in any code.
+            ``"mask"``: they are logged and revealed as of any tool, and the secrets are masked as they are written.
         clock: Returns the seconds since the epoch, for a ``Retry-After`` that is a date. Default: the machine's clock.
 
     Raises:
-        SetupError: An entry of ``errors`` is not valid.
+        SetupError: An entry of ``errors`` is not valid, or ``foreign_text`` is another word.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -47,6 +51,7 @@ class Classify:
     )
 
     errors: ErrorTable | None = attrs.field(default=None, converter=_check_errors, repr=False)
+    foreign_text: ForeignText = attrs.field(default="withhold", validator=check_foreign_text, kw_only=True)
     clock: Callable[[], float] = attrs.field(
         default=timing.wall_time, validator=is_function(), repr=False, kw_only=True
     )
@@ -65,4 +70,4 @@ class Classify:
 
     def read_crash(self, call: ResolvedCall, error: Crashed) -> ToolError:
         """The error that the exception of a crash means; the crash itself, if it is a bug."""
-        return classify(error, call.tool, self.clock(), self.errors)
+        return classify(error, call.tool, self.clock(), self.errors, self.foreign_text)

@@ -24,8 +24,9 @@ from ..executors import (
     is_failure_of_body,
     run_inside,
 )
-from ..privacy import approved
+from ..privacy import ForeignText, approved, check_foreign_text, withholds
 from ..tools import Detector, Tool, classify_own
+from ..tools.error_tables import without_texts
 from ..tools.returned import PLAIN_TYPES, is_container, is_nothing, open_containers
 
 
@@ -57,6 +58,7 @@ class Execute:
             ``"process"``, as in ``{"thread": Thread(8, max_abandoned=4)}``. Default: none.
         detect: Finds failures in what the tools return that have no ``detect=`` of their own, see
             `toolcall_pipeline.tools.detectors`. Default None: what they return is a success.
+        foreign_text: As for `Classify`, for the texts that a ``detect`` finds.
 
     Raises:
         SetupError: An option holds something else than executors, or ``executors`` contains ``"loop"``. When the
@@ -76,6 +78,7 @@ class Execute:
     )
 
     detect: Detector | None = attrs.field(default=None, repr=False, kw_only=True)
+    foreign_text: ForeignText = attrs.field(default="withhold", validator=check_foreign_text, kw_only=True)
     _is_straight: bool = attrs.field(init=False, repr=False, eq=False)  # whether a direct tool is called right here
 
     def __attrs_post_init__(self) -> None:
@@ -144,19 +147,29 @@ class Execute:
                 value = await open_containers(value)
             detect = tool.detect or self.detect
             if detect is not None:
-                value = _apply_detector(detect, value)
+                value = _apply_detector(detect, value, tool if withholds(tool, self.foreign_text) else None)
         except NotBegunError as exc:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
-            return _read_raise(exc, call)
+            return self._read_raise(exc, call)
         except BaseException as exc:
             if not is_failure_of_body(exc):
                 raise
-            return _read_raise(exc, call)
+            return self._read_raise(exc, call)
         outcome = _read_result(value, tool)
         if type(outcome) is Failure and type(error := outcome.failure()) is Crashed:
-            return _read_raise(error.cause, call)  # a thread gives a raise as a value
+            return self._read_raise(error.cause, call)  # a thread gives a raise as a value
         return outcome
+
+    def _read_raise(self, cause: BaseException | None, call: ValidCall) -> Outcome:
+        """The failure that an exception of the body means by the tool's own ``errors=``, else a crash.
+
+        They are asked here and not in Classify: the guards of the call read whether the body landed.
+        """
+        if call.guards is not None:
+            call.guards.learn_raised(cause)
+        crash = Crashed(cause)
+        return Failure(classify_own(crash, call.tool, self.foreign_text) or crash)
 
     def _get_executor(self, tool: Tool[..., Any]) -> Executor:
         if self.executor is not None and tool.anywhere:
@@ -237,24 +250,18 @@ def _succeed(value: object) -> Outcome:
     return Success(None if is_nothing(value) else value)
 
 
-def _read_raise(cause: BaseException | None, call: ValidCall) -> Outcome:
-    """The failure that an exception of the body means by the tool's own ``errors=``, else a crash.
+def _apply_detector(
+    detect: Callable[[object], ToolError | None], value: object, secretive: Tool[..., Any] | None
+) -> object:
+    """Look for a failure in what the tool returned, or in what its Success holds; of its Failure, for what it means.
 
-    They are asked here and not in Classify: the guards of the call read whether the body landed.
+    ``secretive`` is the tool, if no text of a failure that was found may be told.
     """
-    if call.guards is not None:
-        call.guards.learn_raised(cause)
-    crash = Crashed(cause)
-    return Failure(classify_own(crash, call.tool) or crash)
-
-
-def _apply_detector(detect: Callable[[object], ToolError | None], value: object) -> object:
-    """Look for a failure in what the tool returned, or in what its Success holds; of its Failure, for what it means."""
     kind: type[Any] = type(value)
     if kind is Failure:
         held = cast("Any", value).failure()
         found = None if isinstance(held, (str, BaseException)) or type(held) in ERROR_TYPES else detect(held)
-        return value if found is None else Failure(found)
+        return value if found is None else Failure(_tell(found, secretive))
     if is_nothing(value):
         return value
     inner: Any = cast("Any", value).unwrap() if kind is Success else value
@@ -263,5 +270,9 @@ def _apply_detector(detect: Callable[[object], ToolError | None], value: object)
         unwrap = getattr(detect, "unwrap", None)  # `ReturnedError` has one
         return value if unwrap is None else Success(unwrap(inner))
     if type(error) in ERROR_TYPES:
-        return Failure(error)
+        return Failure(_tell(error, secretive))
     raise TypeError(f"`detect` must return a ToolError or None, not {type(error).__name__}")
+
+
+def _tell(error: ToolError, secretive: Tool[..., Any] | None) -> ToolError:
+    return error if secretive is None else without_texts(error, secretive.name)

@@ -12,7 +12,7 @@ import attrs
 from returns.result import Failure, Success
 
 from ..base import timing
-from ..base.options import is_number, refuse
+from ..base.options import check_secret, is_number, refuse
 from ..engine.call import Outcome, ValidCall, make_uuid
 from ..engine.compose import Handler, Placement
 from ..engine.errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
@@ -131,8 +131,7 @@ class Ledger:
     def __attrs_post_init__(self) -> None:
         if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
             refuse("Ledger", "store", "a store, such as stores.SQLite(path)", self.store)
-        if type(cast("object", self.secret)) is not bytes or len(self.secret) > _LONGEST_SECRET:
-            refuse("Ledger", "secret", f"at most {_LONGEST_SECRET} bytes", self.secret)
+        check_secret("Ledger", self.secret, _LONGEST_SECRET)
         if self.repeats not in ("run", "replay"):
             refuse("Ledger", "repeats", "'run' or 'replay'", self.repeats)
         self._records = Records(self.store, self.keep)

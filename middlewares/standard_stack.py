@@ -11,7 +11,7 @@ from ..engine.compose import Pipeline, Stack
 from ..executors import Executor
 from ..messages import Wording
 from ..parameters import Limits
-from ..privacy import Redact
+from ..privacy import ForeignText, Redact
 from ..tools import Detector, Errors, ToolView
 from .available import Available
 from .classify import Classify
@@ -49,6 +49,7 @@ def standard(
     store: Store | None = None,
     policy: str | PathLike[str] | RuleSet | RelayPolicy | None = None,
     journal: str | PathLike[str] | Journal | None = None,
+    foreign_text: ForeignText = "withhold",
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
 
@@ -74,6 +75,9 @@ def standard(
             ``dry_run`` and ``approve`` if one of them says so; the latter needs ``store``. Each budget adds a `Quota`.
             Other options of the file count where they are not given here, also as None. Default None: no such stage.
         journal: The path of a file that keeps the report of each call, or a `Journal`. Default None: none.
+        foreign_text: What becomes of the texts of exceptions and of found failures of a tool that declares secrets, see
+            `Classify`. Default ``"withhold"``: they are recorded nowhere; ``"mask"``: as of any tool, with the secrets
+            masked as they are written.
 
     Raises:
         SetupError: An option is out of its range, or of another type; an entry of ``errors`` is not valid; or a tool of
@@ -107,8 +111,16 @@ def standard(
         .check(Available(tools))  # before validate: no correction of arguments for a closed tool
         .check(Validate(limits=limits))  # last of the checks: the stages after it need the params
         .wrap(Retry(attempts))  # inside of the checks: another attempt does not help a refused call
-        .wrap(Classify(errors))  # inside of retry, which reads the kind of error
-        .end(Execute(executor, executors={} if executors is None else executors, detect=detect), wording=wording)
+        .wrap(Classify(errors, foreign_text=foreign_text))  # inside of retry, which reads the kind of error
+        .end(
+            Execute(
+                executor,
+                executors={} if executors is None else executors,
+                detect=detect,
+                foreign_text=foreign_text,
+            ),
+            wording=wording,
+        )
     )
     if store is not None or file is not None:
         pipeline = durable.add_stages(pipeline, store, file)

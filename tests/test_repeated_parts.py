@@ -88,25 +88,3 @@ async def test_a_call_of_too_many_values_is_refused_with_a_report() -> None:
     report = await standard(tools).report(Call("take", {"xs": list(range(2_000_000)), "key": "k"}))
     assert report.error is not None
     assert report.error.kind == "validation"
-
-
-@pytest.mark.parametrize("make", [lists, dicts])
-async def test_calls_are_searched_for_in_each_part_once(make: Any) -> None:
-    """Where a tool declares secrets, arguments of any other tool may hold a call of it; a part that recurs is one."""
-    tools = ToolRegistry()
-
-    @tools.tool(effect="read")
-    def sign_in(password: SecretStr) -> str:
-        return "in"
-
-    @tools.tool(effect="read")
-    def keep(value: Any) -> str:
-        return "kept"
-
-    held = make(13)
-    inner = {"tool": "sign_in", "arguments": {"password": "hunter2-of-mine"}}
-    report = await standard(tools).report(Call("keep", {"value": [held, held, inner, inner]}))
-    assert report.call is not None
-    shown: Any = report.call.arguments
-    assert shown["value"][0] is held
-    assert shown["value"][2] == shown["value"][3] == {"tool": "sign_in", "arguments": {"password": REDACTED}}

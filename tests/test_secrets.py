@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import logging
 import pickle
-import time
+from base64 import b32encode, b64encode, b85encode
+from codecs import encode
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from gzip import compress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, cast
 from urllib.parse import quote, quote_plus
+from uuid import UUID
 
 import anyio
 import attrs
@@ -26,7 +32,6 @@ from typing_extensions import TypedDict
 
 from error_cases import PROFILES, VERBOSITIES
 from support import Exported, a_tool, nothing
-from test_known_texts import WRITERS
 from toolcall_pipeline import (
     Approvals,
     Call,
@@ -56,11 +61,12 @@ from toolcall_pipeline.dialogue import run_turn
 from toolcall_pipeline.engine.errors import ExecutionFailed
 from toolcall_pipeline.engine.report import Progress
 from toolcall_pipeline.executors.remote_errors import decode_error, encode_error
-from toolcall_pipeline.middlewares import Approve, LoopGuard, Retry, Trace, Validate, standard
-from toolcall_pipeline.privacy.masking import TextCollector
+from toolcall_pipeline.middlewares import Approve, Audit, Classify, Ledger, LoopGuard, Retry, Trace, Validate, standard
+from toolcall_pipeline.privacy import ForeignText
 from toolcall_pipeline.privacy.redaction import Redaction
-from toolcall_pipeline.stores import Memory, SQLite
+from toolcall_pipeline.stores import Memory, Postgres, Redis, SQLite
 from toolcall_pipeline.telemetry import Events, events_of
+from toolcall_pipeline.tools import returned_error
 
 CANARY = "canary-pa55-w\u00f6rd\"'\n7f3a"  # with what is escaped in JSON, in Python and in a URL
 NUMBER = 4_111_000_011_112_222
@@ -160,7 +166,9 @@ def make_function_tool(annotation: Any, act: Callable[[Any], object]) -> Tool[..
         return act(value)
 
     probe.__annotations__ = {"value": annotation, "plain": str}
-    return ToolRegistry().tool(effect="read")(probe)
+    return ToolRegistry().tool(effect="read", reveal=(RefusedError, LookupError), errors={LookupError: "not_found"})(
+        probe
+    )
 
 
 def make_schema_tool(schema: Any, act: Callable[[Any], object]) -> Tool[..., Any]:
@@ -176,60 +184,113 @@ def make_schema_tool(schema: Any, act: Callable[[Any], object]) -> Tool[..., Any
     return Tool.from_schema(name="probe", parameters=whole, handler=probe, effect="read")
 
 
+def list_texts(value: Any) -> list[str]:
+    """The texts and numbers in a value, as text."""
+    if isinstance(value, dict):
+        return [text for pair in cast("dict[Any, Any]", value).items() for each in pair for text in list_texts(each)]
+    if isinstance(value, (list, tuple)):
+        return [text for each in cast("list[Any]", value) for text in list_texts(each)]
+    if hasattr(value, "get_secret_value"):
+        return list_texts(value.get_secret_value())
+    if isinstance(value, bytes):
+        return [value.decode()]
+    fields = getattr(value, "__dict__", None) or {name: getattr(value, name, "") for name in ("text",)}
+    return [str(value)] if isinstance(value, (str, int)) else list_texts([*fields.values()])
+
+
 def tell(value: Any) -> str:
-    """What a careless author writes into a message: the secrets that the tool was given, in all the usual ways."""
-    given = TextCollector()
-    given.add(value)
-    given.add([*cast("dict[Any, Any]", value)] if isinstance(value, dict) else None)
-    plain = " ".join(sorted(given.texts))
-    return f"{plain} {value!r} {plain!r} {json.dumps(plain)} {quote(plain)} {quote_plus(plain)} {repr(plain)!r}"
+    """What a careless author writes into a message: the secrets of a value, as they are usually written."""
+    plain = " ".join(sorted(list_texts(value)))
+    return f"{plain} {plain!r} {json.dumps(plain)} {quote(plain)} {quote_plus(plain)} {b64encode(plain.encode())!r}"
+
+
+# Codes in which a backend may repeat a secret in its error. Nothing knows them, so such a text is not recorded.
+CODES: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "reversed": lambda text: text[::-1],
+    "rot13": lambda text: encode(text, "rot13"),
+    "base32": lambda text: b32encode(text.encode()).decode(),
+    "base85": lambda text: b85encode(text.encode()).decode(),
+    "gzip": lambda text: compress(text.encode(), mtime=0).hex(),
+    "other letters": str.swapcase,
+    "apart": "-".join,
+    "numbers": lambda text: " ".join(str(3 * ord(char)) for char in text),
+    "the beginning": lambda text: text[:5] + "...",
+}
+
+
+class RefusedError(Exception):
+    """An exception whose text the tool reveals."""
 
 
 NOTHING: dict[str, object] = {}
 
 
-def crash(value: Any) -> object:
+def crash(text: str) -> object:
     try:
-        return NOTHING[tell(value)]
+        return NOTHING[text]
     except KeyError as exc:
-        error = RuntimeError(tell(value))
-        error.add_note(tell(value))
-        raise ExceptionGroup(tell(value), [error, OSError(tell(value))]) from exc
+        error = RuntimeError(text)
+        error.add_note(text)
+        raise ExceptionGroup(text, [error, OSError(text)]) from exc
 
 
-def crash_elsewhere(value: Any) -> object:
-    raise decode_error(encode_error(ValueError(tell(value)), pickle.dumps))
+def crash_elsewhere(text: str) -> object:
+    raise decode_error(encode_error(ValueError(text), pickle.dumps))
 
 
-def lose(value: Any) -> object:
-    raise ConnectionError(f"https://ada:{tell(value)}@host")
+def lose(text: str) -> object:
+    raise ConnectionError(f"https://ada:{text}@host")
 
 
-def fail(value: Any) -> object:
-    raise ToolFailed(tell(value), suggestion=tell(value))
+def reveal(text: str) -> object:
+    raise RefusedError(text)
 
 
-def refuse_again(value: Any) -> object:
-    raise ToolFailed(tell(value), kind="validation", parameter="value")
+def reveal_as(text: str) -> object:
+    raise LookupError(text)  # that the table of the tool calls a kind
 
 
-def ask(value: Any) -> object:
-    raise ToolFailed(tell(value), kind="needs_input")
+def report_failure(text: str) -> object:
+    return {"ok": False, "error": text, "details": {"parameter": text, "suggestion": text, "more": text}}
 
 
-def answer(value: Any) -> object:
-    return Failure(ExecutionFailed(approved(tell(value)), FailureDetails("plain", approved(tell(value)))))
+def time_out(text: str) -> object:
+    return {"ok": False, "errorType": "timeout", "error": text}
 
 
-def deny(value: Any) -> object:
-    return Failure(Denied("probe", approved(tell(value))))
+def exit_with(text: str) -> object:
+    return {"exitCode": 1, "stderr": text, "stdout": text, "command": ["curl", text]}
 
 
-def echo(value: Any) -> object:
-    return {"told": tell(value)}
+FOREIGN = (crash, crash_elsewhere, lose, reveal, reveal_as, report_failure, time_out, exit_with)
 
 
-ACTS = (crash, crash_elsewhere, lose, fail, refuse_again, ask, answer, deny, echo)
+def fail(text: str) -> object:
+    raise ToolFailed(text, suggestion=text, value={"a": text}, details={text: text})
+
+
+def refuse_again(text: str) -> object:
+    raise ToolFailed(text, kind="validation", parameter="value")
+
+
+def ask(text: str) -> object:
+    raise ToolFailed(text, kind="needs_input")
+
+
+def answer(text: str) -> object:
+    return Failure(ExecutionFailed(approved(text), FailureDetails("plain", approved(text))))
+
+
+def deny(text: str) -> object:
+    return Failure(Denied("probe", approved(text)))
+
+
+def echo(text: str) -> object:
+    return {"told": text, text: [text]}
+
+
+OWN = (fail, refuse_again, ask, answer, deny, echo)
 
 
 def send(value: Any) -> Iterator[tuple[str, Any]]:
@@ -260,22 +321,28 @@ class Records(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self.lines += [self.format(record), repr(vars(record))]
 
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        logger = logging.getLogger("toolcall_pipeline")
+        level = logger.level
+        logger.addHandler(self)
+        logger.setLevel(logging.DEBUG)
+        yield
+        logger.removeHandler(self)
+        logger.setLevel(level)
+
 
 @pytest.fixture
 def records() -> Iterator[Records]:
-    logger, handler = logging.getLogger("toolcall_pipeline"), Records()
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
-    yield handler
-    logger.removeHandler(handler)
-    logger.setLevel(level)
+    handler = Records()
+    with handler.attached():
+        yield handler
 
 
 class Recorded:
     """A pipeline over one tool, recorded in every way."""
 
-    def __init__(self, tool: Tool[..., Any], **options: Any) -> None:
+    def __init__(self, tool: Tool[..., Any], *, foreign_text: ForeignText = "withhold", **options: Any) -> None:
         self.exported, self.reader, self.reports = Exported(), InMemoryMetricReader(), list[CallReport]()
         self.meters = MeterProvider([self.reader], shutdown_on_exit=False)
         tools = ToolRegistry()
@@ -291,7 +358,8 @@ class Recorded:
             **options,
         )
         retry = Retry(attempts=2, sleep=anyio.sleep, first_delay=0)
-        self.pipeline: Pipeline = standard(tools).replace("trace", trace).replace("retry", retry)
+        made = standard(tools, detect=returned_error, foreign_text=foreign_text)
+        self.pipeline: Pipeline = made.replace("trace", trace).replace("retry", retry)
 
     def shown(self) -> Iterator[str]:
         """All that was recorded and exported."""
@@ -342,18 +410,136 @@ async def search(tool: Tool[..., Any], value: Any, records: Records) -> None:
     assert leaks(iter(records.lines)) == []
 
 
-@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
-async def test_a_failure_shows_no_secret(act: Callable[[Any], object], records: Records) -> None:
-    """Whatever a tool does with its secret, no text, report, span, metric, row or record has it."""
-    await search(make_function_tool(Annotated[str, Secret], act), CANARY, records)
-    await search(make_function_tool(PydanticSecret[int], act), NUMBER, records)
+def act_with(act: Callable[[str], object]) -> Callable[[Any], object]:
+    return lambda value: act(tell(value))
+
+
+SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FFF, exclude_categories=["C", "Z"]), min_size=6)
+
+
+@pytest.mark.parametrize("act", FOREIGN, ids=lambda act: act.__name__)
+@given(secret=SECRETS, code=st.sampled_from(sorted(CODES)))
+def test_no_text_of_others_leaves(act: Callable[[str], object], secret: str, code: str) -> None:
+    """Whatever others say of a secret, in any code: no text, report, span, metric, row or record has it."""
+    written = f"<{CODES[code](secret)}>"
+    tool = make_function_tool(Annotated[str, Secret], lambda _: act(written))
+    records = Records()
+    with records.attached():
+        recorded = Recorded(tool)
+        report = anyio.run(recorded.pipeline.report, Call("probe", {"value": secret}, "c1"))
+    forms = {written[:-1], repr(written)[1:-2], json.dumps(written)[1:-2], quote(written)[:-3]}
+    texts = [*show(report), *recorded.shown(), *records.lines]
+    assert [text for text in texts if any(each in text for each in forms)] == []
+    assert is_failure(cast("Outcome", report.outcome))
+
+
+@pytest.mark.parametrize("act", OWN, ids=lambda act: act.__name__)
+@given(secret=SECRETS)
+def test_what_the_author_says_is_masked(act: Callable[[str], object], secret: str) -> None:
+    """An author's own text, and what the tool returns, is recorded without the secret as it is usually written."""
+    records = Records()
+    with records.attached():
+        recorded = Recorded(make_function_tool(Annotated[str, Secret], lambda value: act(f"no [{tell(value)}] at all")))
+        report = anyio.run(recorded.pipeline.report, Call("probe", {"value": secret}, "c1"))
+    forms = {secret, repr(secret)[1:-1], json.dumps(secret)[1:-1], quote(secret), b64encode(secret.encode()).decode()}
+    texts = [*show(report), *recorded.shown(), *records.lines]
+    assert [text for text in texts if any(each in text for each in forms)] == []
+    assert "no [[redacted]" in report.to_json()
+
+
+@pytest.mark.parametrize("act", [*FOREIGN, *OWN], ids=lambda act: act.__name__)
+async def test_a_failure_shows_no_secret(act: Callable[[str], object], records: Records) -> None:
+    """However a model sends the call, and where the secret is a number, too."""
+    await search(make_function_tool(Annotated[str, Secret], act_with(act)), CANARY, records)
+    await search(make_function_tool(PydanticSecret[int], act_with(act)), NUMBER, records)
+
+
+@pytest.mark.parametrize("act", FOREIGN, ids=lambda act: act.__name__)
+def test_an_operator_may_want_the_texts_of_others(act: Callable[[str], object]) -> None:
+    """``foreign_text="mask"`` logs and tells them as of any tool, without the secret as it is usually written."""
+    records = Records()
+    with records.attached():
+        recorded = Recorded(
+            make_function_tool(Annotated[str, Secret], lambda value: act(f"so it ends: {value}")), foreign_text="mask"
+        )
+        report = anyio.run(recorded.pipeline.report, Call("probe", {"value": "hunter2-x"}, "c1"))
+    texts = [*show(report), *recorded.shown(), *records.lines]
+    assert any("so it ends: [redacted]" in text for text in texts)
+    assert [text for text in texts if "hunter2" in text] == []
+
+
+@pytest.mark.parametrize("build", [standard, lambda _, **options: Classify(**options)], ids=["standard", "Classify"])
+def test_foreign_text_is_one_of_two_words(build: Callable[..., object]) -> None:
+    """Another word is refused at once."""
+    with pytest.raises(SetupError, match="Classify: `foreign_text` must be 'withhold' or 'mask', not 'show'"):
+        build(ToolRegistry(), foreign_text="show")
+
+
+async def test_what_is_known_of_a_withheld_failure(records: Records) -> None:
+    """Its class and its place are logged, its kind is told, and what the author himself said of it."""
+    tool = make_function_tool(Annotated[str, Secret], act_with(crash))
+    await standard(_one(tool)).call("probe", {"value": CANARY})
+    logged = "".join(records.lines)
+    assert "RuntimeError: [withheld]" in logged
+    assert "KeyError: [withheld]" in logged
+    assert "in crash" in logged
+    told = render(
+        await standard(_one(make_function_tool(Annotated[str, Secret], reveal_as))).call("probe", {"value": "x"})
+    )
+    assert told == "Error: Not found."
+    for act, line in ((lose, "transient: ConnectionError (call"), (fail, "execution: ToolFailed: 'no card' (call")):
+        tool = make_function_tool(Annotated[str, Secret], lambda _, act=act: act("no card"))
+        await standard(_one(tool), attempts=1).call("probe", {"value": CANARY})
+        assert line in "".join(records.lines)
+
+
+# A secret, what a tool returns of it, and what is another value.
+VALUES: dict[str, tuple[Any, list[Any], list[Any]]] = {
+    "a number": (
+        4821,
+        [4821, "4821", 4821.0, Decimal("4821.00"), " 4821 "],
+        [48211, "14821", 482, "x4821", True, None, "PIN 4821"],
+    ),
+    "a digit": (7, [], [7, "7", 7.0, 77, {"7": 7}]),
+    "a text of a number": ("04821", [4821, "04821", Decimal(4821), 4821.0, "4821"], [48210]),
+    "a float": (12.5, [12.5, "12.5", Decimal("12.50"), "1.25e1"], [12, 125]),
+    "a short text": ("ab", ["ab", {"ab": 1}, {"a": ["ab"]}, " ab ", Key("ab")], ["abc", {"cab": "a b"}]),
+    "a key": (4821, [{"4821": 1}, {4821: 1}, [{"a": {"4821": {}}}]], [{"x4821": 1}]),
+    "a long text": ("hunter2-x", ["as hunter2-x", {"is hunter2-x": 1}, Key("hunter2-x"), b"hunter2-x"], ["hunter2"]),
+    "a UUID": (str(UUID(int=7)), [UUID(int=7), UUID(int=7).hex, f"id {UUID(int=7)}"], [UUID(int=8)]),
+    "a date": ("2026-11-23", [date(2026, 11, 23), "on 2026-11-23"], [date(2026, 11, 24)]),
+}
+
+
+@pytest.mark.parametrize("shape", VALUES)
+async def test_a_returned_value_is_masked_by_value(shape: str) -> None:
+    """A scalar or a key that is the secret is masked in each type, in span, journal, event, report, pickle and row."""
+    secret, masked, kept = VALUES[shape]
+    plain = {"true": "yes", "seven": 7, "none": None, "on": True}
+    hint = UUID if "UUID" in shape else type(secret)
+    for value in [*masked, *kept]:
+        tool = make_function_tool(Annotated[hint, Secret], lambda _, value=value: {"value": value, "plain": plain})
+        recorded = Recorded(tool)
+        report = await recorded.pipeline.report(Call("probe", {"value": secret}, "c1"))
+        (span,) = [each for each in recorded.exported.spans if each.parent is None]
+        texts = [
+            str((span.attributes or {})["gen_ai.tool.call.result"]),
+            json.dumps(json.loads(report.to_json())["value"]),
+            next(each.data["text"] for each in events_of(report) if each.name == "tool.result"),
+            json.dumps(pickle.loads(pickle.dumps(report)).outcome.unwrap()),
+            json.dumps(build_row(CallLine(1, "c", "probe", report.call), report)["told"]),
+        ]
+        for text in texts:
+            assert ("[redacted]" in text) is (value in masked and value not in kept), text
+        assert json.loads(report.to_json())["value"]["plain"] == plain
+        assert "<Success>" in repr(report)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_each_declaration_keeps_its_secret(shape: str, records: Records) -> None:
     """A secret is kept in each form of declaration, however a model sends it."""
     annotation, value = SHAPES[shape]
-    tool = make_function_tool(annotation, crash)
+    tool = make_function_tool(annotation, act_with(crash))
     assert tool.parameters.compile()
     assert tool.parameters.secrets is not None
     await search(tool, value, records)
@@ -363,7 +549,7 @@ async def test_each_declaration_keeps_its_secret(shape: str, records: Records) -
 async def test_each_schema_keeps_its_secret(shape: str, records: Records) -> None:
     """A secret is kept in each form that a schema may have."""
     schema, value = SCHEMAS[shape]
-    await search(make_schema_tool(schema, crash), value, records)
+    await search(make_schema_tool(schema, act_with(crash)), value, records)
 
 
 @pytest.mark.parametrize("shape", [each for each in SHAPES if "validator" not in each and "several" not in each])
@@ -486,7 +672,7 @@ async def test_a_stage_before_the_tool_is_found(traced: bool, records: Records) 
     async def pass_on(call: Call, call_next: Handler[Call]) -> Outcome:
         return await call_next(call)
 
-    pipeline = standard(_one(make_function_tool(Annotated[str, Secret], crash))).before("resolve", pass_on)
+    pipeline = standard(_one(make_function_tool(Annotated[str, Secret], act_with(crash)))).before("resolve", pass_on)
     pipeline = pipeline if traced else pipeline.without("trace")
     for outcome in (
         await pipeline.call("probe", {"value": CANARY}),
@@ -523,7 +709,7 @@ def nest(value: Any) -> Iterator[tuple[str, Any]]:
 @pytest.mark.parametrize("act", [crash, fail, echo], ids=lambda act: act.__name__)
 async def test_a_batch_shows_no_secret(act: Callable[[Any], object], records: Records) -> None:
     """The arguments of a batch hold those of its calls, and are recorded without the secrets of their tools."""
-    recorded = Recorded(make_function_tool(Annotated[str, Secret], act))
+    recorded = Recorded(make_function_tool(Annotated[str, Secret], act_with(act)))
     (tools,) = recorded.pipeline.registries
     assert isinstance(tools, ToolRegistry)
     tools.register(a_tool("other"))
@@ -538,7 +724,7 @@ async def test_a_batch_shows_no_secret(act: Callable[[Any], object], records: Re
 
 async def test_a_turn_shows_no_secret() -> None:
     """The records of a turn have the arguments without secrets, and so has all that is shown of the turn."""
-    pipeline = Recorded(make_function_tool(Annotated[str, Secret], crash)).pipeline
+    pipeline = Recorded(make_function_tool(Annotated[str, Secret], act_with(crash))).pipeline
 
     async def answer_nothing(answered: object, guidance: str, hints: object, /) -> list[Call]:
         return []
@@ -551,7 +737,7 @@ async def test_a_turn_shows_no_secret() -> None:
 
 async def test_a_loop_guard_shows_no_secret() -> None:
     """The refusal of a repeated call quotes its arguments without the secret."""
-    pipeline = standard(_one(make_function_tool(Annotated[str, Secret], echo))).before("retry", LoopGuard())
+    pipeline = standard(_one(make_function_tool(Annotated[str, Secret], act_with(echo)))).before("retry", LoopGuard())
     texts: list[str] = []
     for _ in range(10):
         outcome = await pipeline.call("probe", {"value": CANARY})
@@ -580,7 +766,7 @@ def test_defaults_of_secrets_are_not_shown() -> None:
 
 def test_what_is_not_secret_is_recorded() -> None:
     """A tool without secrets is recorded as it was, and of one with secrets all that is declared and not secret."""
-    tool = make_function_tool(Annotated[str, Secret], echo)
+    tool = make_function_tool(Annotated[str, Secret], act_with(echo))
     pipeline = standard(_one(tool))
     call = Call("probe", {"value": CANARY, "plain": "hello"})
     assert pipeline.redact(call).arguments == {"value": "[redacted]", "plain": "hello"}
@@ -590,15 +776,6 @@ def test_what_is_not_secret_is_recorded() -> None:
     assert pipeline.redact(foreign).arguments == '{"value": "[redacted]", "plain": "\u00e9t\u00e9"}'
     other = Call("probe", {"value": "hello"})
     assert standard(_one(make_function_tool(str, echo))).redact(other) is other
-
-
-@pytest.mark.parametrize("secret", ["ab", "123", "a"])
-async def test_a_short_secret_leaves_other_words_whole(secret: str, records: Records) -> None:
-    """A short secret is taken out of a text where it stands alone, and the text stays readable."""
-    await standard(_one(make_function_tool(Annotated[str, Secret], lose))).call("probe", {"value": secret})
-    message = next(line for line in records.lines if "transient" in line)
-    assert f"'{secret}'" not in message
-    assert "host" in message or "https" in message
 
 
 REDACTED: Mapping[str, Any] = {"to": "ada", "cards": [{"number": "card 4111"}, {"number": "card 4222"}], "count": 2}
@@ -690,41 +867,6 @@ def test_redact_must_be_callable() -> None:
         Trace(redact="x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake that is tested
 
 
-@given(
-    st.text("ab\\\"'%+ \n\u00e9\U0001f600n1ux", min_size=6, max_size=12)
-    .map(str.strip)
-    .filter(lambda text: len(text) > 4)
-)
-def test_a_secret_is_found_however_it_is_quoted(secret: str) -> None:
-    """By Python, by JSON, in a URL, twice, and one in the other: nothing of it is left."""
-    found = TextCollector()
-    found.add(secret)
-    hide = found.make_mask()
-    written = [secret, repr(secret), repr(repr(secret)), json.dumps(secret), json.dumps(json.dumps(secret))]
-    for text in [*written, quote(secret), quote(quote(secret)), quote_plus(secret), quote(json.dumps(secret))]:
-        assert "[redacted]" in hide(f"got {text}.")
-
-
-def test_many_secrets_of_signs_do_not_hold_the_loop() -> None:
-    """A few kB of secrets with a sign in each place took seconds to look for."""
-    best = 9.0
-    for _ in range(3):  # the least: the garbage of other tests may be collected meanwhile
-        found = TextCollector()
-        for number in range(100):
-            found.add("'\"\\" * 33 + chr(0x4E00 + number))
-        began = time.thread_time()
-        assert "[redacted]" in found.make_mask()("'\"\\" * 3000 + chr(0x4E00))
-        best = min(best, time.thread_time() - began)
-    assert best < 1
-
-
-def test_a_secret_in_quotes_is_found_without_them() -> None:
-    """A model may send a text in quotes, and a tool take them off."""
-    found = TextCollector()
-    found.add('"hunter2-hunter2"')
-    assert found.make_mask()("no login as hunter2-hunter2") == "no login as [redacted]"
-
-
 async def test_redact_sees_what_a_failure_and_progress_say() -> None:
     """The text of a failure and each message of progress are asked for, at their own paths, and nothing else shows."""
     tools = ToolRegistry()
@@ -765,36 +907,6 @@ async def test_redact_sees_what_a_failure_and_progress_say() -> None:
     assert asked["progress"] == "asks the bank about 4111 with [redacted]"
 
 
-def _crash_with(text: str) -> object:
-    raise RuntimeError(text)
-
-
-def _lose_with(text: str) -> object:
-    raise ConnectionError(text)
-
-
-def _fail_with(text: str) -> object:
-    raise ToolFailed(text)
-
-
-SAID = {"a crash": _crash_with, "a lost connection": _lose_with, "a failure": _fail_with}
-
-
-@pytest.mark.parametrize("say", SAID.values(), ids=SAID)
-@pytest.mark.parametrize("form", WRITERS)
-async def test_no_record_shows_a_secret_however_it_is_written(
-    form: str, say: Callable[[str], object], records: Records
-) -> None:
-    """Spans, metrics, reports, rows, events and the log keep it from each form in which a tool may say it."""
-    secret = 'Canary-pa55/w\u00f6rd "of" ada'
-    written = WRITERS[form](secret)
-    recorded = Recorded(make_function_tool(Annotated[str, Secret], lambda _: say(f"no login with <{written}> at all")))
-    report = await recorded.pipeline.report(Call("probe", {"value": secret}, "c1"))
-    shown = [*show(report), *recorded.shown(), *records.lines]
-    held = {written, repr(written)[1:-1], json.dumps(written)[1:-1], secret, "anary-pa55"}
-    assert [text for text in shown if any(each in text for each in held)] == []
-
-
 REPEATED: dict[str, Any] = {
     "another parameter": {"value": CANARY, "plain": f"https://ada:{quote(CANARY)}@host/"},
     "an undeclared name": {"value": CANARY, CANARY: 1},
@@ -808,7 +920,7 @@ REPEATED: dict[str, Any] = {
 @pytest.mark.parametrize("arguments", REPEATED.values(), ids=REPEATED)
 async def test_a_secret_that_is_sent_again_elsewhere(arguments: Any, records: Records) -> None:
     """A model may send the password also in a URL or as a name, where nothing declares it: it is masked there, too."""
-    recorded = Recorded(make_function_tool(Annotated[str, Secret], fail))
+    recorded = Recorded(make_function_tool(Annotated[str, Secret], act_with(fail)))
     call = Call("probe", arguments, "c1")
     report = await recorded.pipeline.report(call)
     assert leaks(show(report)) == []
@@ -817,15 +929,16 @@ async def test_a_secret_that_is_sent_again_elsewhere(arguments: Any, records: Re
     assert "plain" not in arguments or "plain" in repr(report.call.arguments)
 
 
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("act", [*FOREIGN, *OWN], ids=lambda act: act.__name__)
 async def test_no_store_or_file_keeps_a_secret(act: Callable[[Any], object], tmp_path: Path) -> None:
-    """The ledger keeps the answer of a call, an approval its reason, and a journal the call: all without the secret."""
+    """Ledger, approval, journal and audit keep answers, reasons and calls without the secret."""
     tools = ToolRegistry()
-    tools.register(attrs.evolve(make_function_tool(Annotated[str, Secret], act), effect="mutating"))
+    tools.register(attrs.evolve(make_function_tool(Annotated[str, Secret], act_with(act)), effect="mutating"))
     store = SQLite(tmp_path / "store.db")
     pipeline = standard(tools, store=store, journal=tmp_path / "calls.db")
     asked = Approve(store, needs=lambda call: call.params["plain"] == "ask" and f"to use {call.params['value']}")
-    async with pipeline.before("ledger", asked) as opened:
+    audit = Audit(SQLite(tmp_path / "audit.db"), content=True)
+    async with pipeline.before("ledger", audit).before("ledger", asked) as opened:
         for plain in ("x", "ask"):
             await opened.call("probe", {"value": CANARY, "plain": plain}, id=f"c{plain}", conversation="talk")
         again = await opened.call("probe", {"value": CANARY, "plain": "x"}, id="cx", conversation="talk")
@@ -833,10 +946,55 @@ async def test_no_store_or_file_keeps_a_secret(act: Callable[[Any], object], tmp
     assert leaks(iter([repr(request)])) == []
     assert request.reason == "to use [redacted]"
     kept = [each.read_bytes().decode("latin-1") for each in tmp_path.iterdir()]  # noqa: ASYNC240  # nothing else runs
-    assert len(kept) >= 2
+    assert len(kept) >= 3
     assert leaks(iter(kept)) == []
     if act is echo:
         assert "[redacted]" in str(again.unwrap())
+
+
+SECRET = "hunter2-of-mine"
+HOLDERS_OF_SECRETS: dict[str, Callable[[], object]] = {
+    "Audit": lambda: Audit(Memory(), secret=SECRET.encode()),
+    "Ledger": lambda: Ledger(Memory(), secret=SECRET.encode()),
+    "Approvals": lambda: Approvals(Memory(), secret=SECRET.encode()),
+    "a pipeline": lambda: standard(ToolRegistry()).before("retry", Ledger(Memory(), secret=SECRET.encode())),
+    "Redis": lambda: Redis(f"redis://ada:{SECRET}@host"),
+    "Postgres": lambda: Postgres(f"postgres://ada:{SECRET}@host/db"),
+    "Postgres by words": lambda: Postgres(f"host=h user=ada password={SECRET}"),
+    "Call": lambda: Call("probe", {"value": SECRET}),
+    "ResolvedCall": lambda: Call("probe", {"value": SECRET}).resolved(make_function_tool(str, echo)),
+    "ValidCall": lambda: Validate()(
+        Call("probe", {"value": SECRET}).resolved(make_function_tool(Annotated[str, Secret], echo))
+    ),
+    "a Tool with a default": lambda: make_default_tool(SECRET),
+}
+
+
+def make_default_tool(secret: str) -> object:
+    async def probe(value: Annotated[str, Secret] = secret) -> None:
+        """Take a secret."""
+
+    probe.__annotations__["value"] = Annotated[str, Secret]
+    tool = ToolRegistry().tool(effect="read")(probe)
+    return tool, tool.parameters, tool.definition()
+
+
+@pytest.mark.parametrize("name", HOLDERS_OF_SECRETS)
+def test_no_repr_shows_a_secret(name: str) -> None:
+    """What holds a secret, of a call or of its own, has it neither in its repr nor in that of one around it."""
+    held = HOLDERS_OF_SECRETS[name]()
+    assert SECRET not in repr(held) + repr([held]) + str(held)
+
+
+@pytest.mark.parametrize("make", [Audit, Ledger, Approvals], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("secret", [SECRET, SECRET.encode() * 10, bytearray(SECRET.encode())])
+def test_a_wrong_secret_is_not_quoted(make: Callable[..., object], secret: Any) -> None:
+    """The refusal of a key for digests says its type and its length."""
+    with pytest.raises(
+        SetupError, match=r"`secret` must be at most 64 bytes, not (a str|150 bytes|a bytearray)"
+    ) as caught:
+        make(Memory(), secret=secret)
+    assert SECRET not in str(caught.value)
 
 
 async def test_a_typed_answer_with_a_secret_is_kept_without_it() -> None:

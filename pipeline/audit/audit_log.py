@@ -16,7 +16,7 @@ import attrs
 
 from ..base import timing
 from ..base.nesting import refuse_deep
-from ..base.options import check_type, refuse
+from ..base.options import check_secret, refuse
 from ..once import join_digest
 from ..stage_state.shared_values import SharedValues
 from ..stores import Change, Entry, Store, StoreError
@@ -72,9 +72,7 @@ class AuditLog:
     def __attrs_post_init__(self) -> None:
         if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
             refuse("Audit", "store", "a store, such as stores.SQLite(path)", self.store)
-        check_type("Audit", "secret", self.secret, bytes)
-        if len(self.secret) > _LONGEST_SECRET:
-            refuse("Audit", "secret", f"at most {_LONGEST_SECRET} bytes", f"{len(self.secret)} bytes")
+        check_secret("Audit", self.secret, _LONGEST_SECRET)
         self._values = SharedValues(self.store, self._extend, beside=_list_changes)
 
     async def append(self, row: Row) -> str:

@@ -143,6 +143,13 @@ def check_type(
         refuse(owner, option, f"{'an' if name[0] in 'AEIOU' else 'a'} {name}" + _or_none(optional=optional), given)
 
 
+def check_secret(owner: str, given: object, most: int) -> None:
+    """Check the key of digests: bytes, at most so many. It is not quoted."""
+    if not isinstance(given, bytes) or len(given) > most:
+        held = f"{len(given)} bytes" if isinstance(given, bytes) else f"a {type(given).__name__}"
+        raise SetupError(f"{owner}: `secret` must be at most {most} bytes, not {held}")
+
+
 def _read_number(given: object) -> float:
     """Return a number as a float: NaN for anything that is not a number, infinity if it is too large for a float."""
     if not isinstance(given, (int, float)) or isinstance(given, bool):

@@ -58,6 +58,7 @@ class Invalid:
             run_in="loop",  # where its caller is
             hidden=True,
             context=True,
+            composite=True,  # its arguments are those of another tool
         )
 
     async def run(self, context: ToolContext, /, requested_tool: str, **_arguments: object) -> object:

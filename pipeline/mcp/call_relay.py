@@ -16,9 +16,10 @@ from ..engine.compose import Pipeline
 from ..engine.errors import ExecutionFailed, ToolError, Transient, Unavailable
 from ..messages import Wording
 from ..policies.relay_policy import RelayPolicy
-from ..privacy import approved
+from ..privacy import approved, withholds
 from ..telemetry import continued
 from ..tools import ToolContext, ToolRegistry
+from ..tools.error_tables import without_texts
 from .asking_person import ClientQuestions, ask_person, decide, find_approvals, find_question
 from .call_answers import read_reply
 from .jsonrpc import Message, dump, is_message, key_of, read_object, replace_id, write_call_id
@@ -186,7 +187,7 @@ class CallRelay:
         failure = read_reply(answer.message, told)
         if failure is not None:
             exchange.told = told
-            return Failure(failure)
+            return Failure(without_texts(failure, context.tool) if self._is_secretive(context) else failure)
         exchange.value = answer.message["result"]
         return exchange.value
 
@@ -202,7 +203,13 @@ class CallRelay:
         done, total, text = params.get("progress"), params.get("total"), params.get("message")
         if context is not None and isinstance(done, (int, float)):
             whole = total if isinstance(total, (int, float)) else None
-            context.progress(done, whole, text if isinstance(text, str) else "")
+            told = isinstance(text, str) and not self._is_secretive(context)
+            context.progress(done, whole, text if told else "")
+
+    def _is_secretive(self, context: ToolContext[Exchange]) -> bool:
+        """Whether the texts of the server go to the client alone, and into no record."""
+        tool = self.pipeline.find(context.tool)
+        return tool is not None and withholds(tool)
 
     def _write(self, request_id: object, outcome: Outcome, call: Call, exchange: Exchange, *, is_modern: bool) -> bytes:
         """The line of the answer: the server's own where it reported the outcome, byte for byte but for the id."""

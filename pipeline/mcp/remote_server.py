@@ -14,9 +14,10 @@ from ..base import timing
 from ..base.event_loops import get_event_loop
 from ..base.setup_error import SetupError
 from ..engine.errors import NeedsSetup, Unavailable
-from ..privacy import approved, get_logger
+from ..privacy import approved, get_logger, withholds
 from ..tools import Effect, ToolContext, ToolRegistry
 from ..tools.detectors import TextPolicy
+from ..tools.error_tables import without_texts
 from .call_answers import read_answer, read_exception
 from .offered_tools import CHANGED, OfferedTools
 from .server_session import (
@@ -59,6 +60,7 @@ class RemoteServer:
     ) -> None:
         self._connect, self._trust = connect, trust
         self._text: TextPolicy = text
+        self._registry = registry
         self._connecting, self._patience = connecting, patience
         self._tools = OfferedTools(
             registry, self._call, prefix=prefix, trust=trust, effects=effects, fingerprints=fingerprints
@@ -211,11 +213,15 @@ class RemoteServer:
         offer = self._tools.offers.get(name)
         structured = offer is not None and offer.definition.get("outputSchema") is not None
 
+        secretive = name in self._registry and withholds(self._registry[name])  # then no text of the server may pass
         try:
-            answer = await session.call_tool(own, arguments, context.progress)
+            tell = (lambda done, total, _: context.progress(done, total)) if secretive else context.progress
+            answer = await session.call_tool(own, arguments, tell)
         except (SessionLostError, RequestRefusedError, InvalidAnswerError) as exc:
-            return read_exception(exc, self._text)
-        return read_answer(answer, self._text, structured=structured, trusted=self._trust)
+            found: object = read_exception(exc, self._text)
+        else:
+            found = read_answer(answer, self._text, structured=structured, trusted=self._trust)
+        return Failure(without_texts(found.failure(), name)) if secretive and type(found) is Failure else found
 
     async def _find_session(self) -> ServerSession | None:
         """The connection, when it is back; None: it is not back soon."""

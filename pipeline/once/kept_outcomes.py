@@ -16,7 +16,7 @@ from ..base.introspection import unwrap
 from ..engine.errors import ERROR_TYPES, OutcomeUnknown, Transient
 from ..engine.report.json_form import dump_error, load_error
 from ..messages import render
-from ..privacy.redaction_policy import make_mask, mask_texts
+from ..privacy import make_mask
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -34,10 +34,14 @@ def write_outcome(outcome: Outcome, call: ValidCall) -> dict[str, Any]:
 
     A declared secret of the call is masked in it; a typed value with a mask is kept as a plain one.
     """
-    kept, mask = _write_outcome(outcome, call.tool), make_mask(call, call.tool)
-    if mask is None or (masked := mask_texts(kept, mask)) == kept:
-        return kept
-    return {"v": masked["j"]} if "j" in masked else masked
+    mask = make_mask(call, call.tool)
+    if mask is None:
+        return _write_outcome(outcome, call.tool)
+    if type(outcome) is Failure:
+        return {"e": dump_error(mask.error(cast("Any", outcome).failure()))}
+    ((form, value),) = _write_outcome(outcome, call.tool).items()
+    masked = mask.value(value)
+    return {form: value} if masked == value else {"v" if form == "j" else form: masked}
 
 
 def _write_outcome(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:

@@ -1,6 +1,9 @@
 from .escaping import CUT as CUT
 from .escaping import dump_neutral_json as dump_neutral_json
 from .escaping import neutralise as neutralise
+from .masking import WITHHELD as WITHHELD
+from .masking import ForeignText as ForeignText
+from .masking import Mask as Mask
 from .public_text import REDACTED as REDACTED
 from .public_text import Public as Public
 from .public_text import PublicText as PublicText
@@ -11,12 +14,12 @@ from .public_text import approved as approved
 from .public_text import private as private
 from .public_text import public_fields as public_fields
 from .public_text import reduce_publicly as reduce_publicly
-from .redaction_policy import Mask as Mask
 from .redaction_policy import RedactedCall as RedactedCall
 from .redaction_policy import RedactionPolicy as RedactionPolicy
+from .redaction_policy import check_foreign_text as check_foreign_text
 from .redaction_policy import find_guard as find_guard
 from .redaction_policy import make_mask as make_mask
-from .redaction_policy import mask_error as mask_error
+from .redaction_policy import withholds as withholds
 from .safe_logs import StandIn as StandIn
 from .safe_logs import cut_traceback as cut_traceback
 from .safe_logs import get_logger as get_logger

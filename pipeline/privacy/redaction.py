@@ -16,7 +16,7 @@ import attrs
 from ..base.foreign_values import FaultBarrier
 from ..parameters.reading import read_literal
 from ..parameters.schema import Form, format_path, json_type
-from .masking import TextCollector
+from .masking import SecretValues
 from .public_text import REDACTED, Redact
 from .secret_places import SecretSchema
 
@@ -41,7 +41,7 @@ class Redaction:
 
     schema: SecretSchema | None
     hook: Redact | None = None
-    collector: TextCollector | None = None
+    collector: SecretValues | None = None
     _parts: Iterator[int] = attrs.field(factory=count, init=False, repr=False, eq=False)  # values looked at so far
 
     def redact(self, arguments: object) -> object:
@@ -67,12 +67,12 @@ class Redaction:
 
     def _redact(self, value: Any, forms: Sequence[Form], path: list[int | str]) -> object:
         if next(self._parts) >= _MAX_PARTS:
+            if self.collector is not None:
+                self.collector.is_full = True  # there may be secrets in the rest
             return REDACTED
         facts = None if self.schema is None else self.schema.facts(forms)
         if len(path) > _MAX_DEPTH or (facts is not None and facts.secret):
             return self._withhold(value)
-        if self.collector is not None and self.collector.is_full:
-            return REDACTED  # the collector takes no more
         if facts is not None and facts.types and (kind := json_type(value)) and kind not in facts.types:
             return self._redact_text(value, forms, path)
         if isinstance(value, (Mapping, *_LISTS)):
@@ -134,7 +134,7 @@ class Redaction:
 
     def _withhold(self, value: object, *, declared: bool = True) -> str:
         if self.collector is not None:
-            self.collector.add(value, declared=declared)
+            self.collector.add(value, () if self.schema is None else self.schema.all_names, declared=declared)
         return REDACTED
 
     def _ask(self, value: object, path: list[int | str], if_raised: object = REDACTED) -> object:

@@ -55,7 +55,7 @@ def make_safe(exc: BaseException, rewrite: Callable[[str], str] | None = None) -
 
     Args:
         exc: Any exception. It is not changed. A stand-in comes back as it is.
-        rewrite: Applied to each text first, for instance to mask secrets. Default None: texts are taken as they are.
+        rewrite: Applied to each text first, for instance to withhold it. Default None: texts are taken as they are.
     """
     if isinstance(exc, (StandIn, StandInGroup)):
         return exc
@@ -149,8 +149,6 @@ class _Copying:
 
     def _describe(self, value: object, limit: int, *, keep_lines: bool = False) -> str:
         text = safe_str(value)
-        if len(text) > limit:  # of a secret that is cut here, the beginning is masked
-            text = text[: 2 * limit]
         return neutralise(self._rewrite(text), keep_lines=keep_lines, limit=limit)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
 from ..engine.errors import NAME_KEPT, InvalidParams, Problem, Repair
 from ..parameters.schema import NOUNS
-from .masking import TextCollector
+from .masking import ForeignText, Mask, SecretValues
 from .public_text import PublicText, Redact
 from .redaction import Redaction
 from .secret_places import SecretSchema, read_path
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from ..parameters.tool_parameters import Parse
 
 _TYPES = frozenset(NOUNS.values())
-_QUOTING = frozenset(
-    ("validator", "additionalProperties", "unevaluatedProperties")
-)  # rules whose problems quote what was sent
+_REFUSED: Final = PublicText("the tool refused it")
 _DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
 
 
@@ -50,45 +48,58 @@ class SecretGuard:
 
     def redact_all(self, arguments: object) -> object:
         """Redact the arguments, and the secrets that were also sent in other arguments."""
-        from .redaction_policy import mask_arguments  # which imports this file for its types
+        values = SecretValues()
+        shown = Redaction(self.schema, None, values).redact(arguments)
+        return Mask(lambda: values).arguments(shown)
 
-        return mask_arguments(self.redact(arguments), self.collect(arguments).make_mask())
+    def make_mask(
+        self, arguments: object, params: Mapping[str, Any] | None = None, foreign: ForeignText = "withhold"
+    ) -> Mask:
+        """Make the mask of a call.
 
-    def collect(self, arguments: object) -> TextCollector:
-        """Collect the texts of the secrets in the arguments, and of values that may be secrets."""
-        collector = TextCollector()
-        Redaction(self.schema, None, collector).redact(arguments)
-        return collector
+        Args:
+            arguments: Its arguments.
+            params: The params that they became, whose models are read by their fields. Default None: none.
+            foreign: See `Mask`.
+        """
+        return Mask(lambda: self._collect(arguments, params), foreign)
 
-    def collect_params(self, params: Mapping[str, Any]) -> TextCollector:
-        """The same of the params that arguments became, whose models are read by their fields."""
+    def _collect(self, arguments: object, params: Mapping[str, Any] | None) -> SecretValues:
+        values = SecretValues()
+        redaction = Redaction(self.schema, None, values)
         try:
-            return self.collect(_open(dict(params), every=True))
-        except RecursionError:  # a value of the tool's own types that holds itself: all of it is withheld
-            return self.collect(params)
+            redaction.redact(arguments)
+            if params is not None:
+                redaction.redact(_open(dict(params), every=True))
+        except Exception:  # noqa: BLE001  # a foreign mapping may raise anything, and a value may hold itself
+            values.is_full = True
+        return values
 
     def hide(self, error: InvalidParams, arguments: object) -> InvalidParams:
         """Return the refusal without the values that were sent for secrets."""
-        quotes = self.schema.has_secret_names or any(each.rule in _QUOTING for each in error.problems)
-        mask = self.collect(arguments).make_mask() if quotes else str
+        mask = self.make_mask(arguments)
         problems = tuple(self._hide_problem(problem, mask) for problem in error.problems)
         return InvalidParams(problems, error.repairs, sent=error.sent, schema=error.schema)
 
     def hide_repairs(self, repairs: tuple[Repair, ...], arguments: object) -> tuple[Repair, ...]:
         """Return the repairs without the values of secrets."""
-        mask = self.collect(arguments).make_mask()
+        mask = self.make_mask(arguments)
         return tuple(self._hide_repair(repair, mask) for repair in repairs)
 
-    def _hide_problem(self, problem: Problem, mask: Any) -> Problem:
-        expected = PublicText(mask(problem.expected)) if problem.rule == "validator" else problem.expected
-        suggestion, got = problem.suggestion, problem.got if problem.got in _TYPES else ""
-        if problem.path and problem.rule not in ("required", "additionalProperties"):
-            _, forms = read_path(self.schema, problem.path)
+    def _hide_problem(self, problem: Problem, mask: Mask) -> Problem:
+        """Hide what a refusal says of a value. A validator's text is an exception's: where it saw a secret, it goes."""
+        expected, suggestion = problem.expected, problem.suggestion
+        got = problem.got if problem.got in _TYPES else ""
+        if problem.rule not in ("required", "additionalProperties"):
+            _, forms = read_path(self.schema, problem.path) if problem.path else ([], self.schema.root())
             if forms is None or self.schema.holds_secret(forms):
                 suggestion = ""
+                expected = _REFUSED if problem.rule == "validator" else expected
+        if problem.rule == "validator":
+            expected = PublicText(mask(expected))
         return Problem(mask(problem.path), problem.rule, expected, got, mask(suggestion))
 
-    def _hide_repair(self, repair: Repair, mask: Any) -> Repair:
+    def _hide_repair(self, repair: Repair, mask: Mask) -> Repair:
         redaction = Redaction(self.schema)
         before, after, path = repair.before, repair.after, repair.path
         if repair.rule in ("parameter_name", NAME_KEPT):

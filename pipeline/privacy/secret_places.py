@@ -66,6 +66,11 @@ class SecretSchema:
             if self.is_secret(self.expand([inner]))
         )
 
+    @cached_property
+    def all_names(self) -> frozenset[str]:
+        """The names of all parameters, wherever they stand."""
+        return frozenset(name for node in _every_node(self.schema) for name in _mapping(node.get("properties")))
+
     @classmethod
     def find(cls, schema: Form) -> SecretSchema | None:
         """Return the schema as a SecretSchema; None if it declares no secret."""

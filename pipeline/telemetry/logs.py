@@ -27,7 +27,7 @@ from ..engine.errors import (
     UnknownTool,
 )
 from ..engine.report import CallReport, kind_of
-from ..privacy import get_logger, make_mask, make_safe
+from ..privacy import WITHHELD, get_logger, make_mask, make_safe
 from .attributes import list_repairs
 from .failures import find_reason, list_problems
 from .trace_context import read_agent
@@ -72,7 +72,7 @@ def log_failure(
         call: The call as it was sent.
         tool: The tool, or None if it was not found.
         error: The error of the call.
-        mask: Removes the secrets of the call from a text. Default None: the call has none.
+        mask: Masks the secrets of the call, and decides whether texts of others are logged. Default None: it has none.
         decided_by: The name of the stage that decided. Default "": not known.
         note: The note of that stage. Default "": none is known.
     """
@@ -83,7 +83,7 @@ def log_failure(
     crash = error.cause if isinstance(error, Crashed) else None
     if not logger.hasHandlers() and (crash is None or not _is_new_crash(name or "", type(crash).__name__)):
         return
-    stack = None if crash is None else make_safe(crash, mask)
+    stack = None if crash is None else make_safe(crash, mask and mask.foreign)
     if stack is not None and tool is not None and tool.run_in == "thread" and _is_bound_to_thread(crash):
         stack.add_note(_RUN_IN_LOOP)
     logger.log(
@@ -251,7 +251,11 @@ def _describe(error: ToolError, tool: Tool[..., Any] | None, mask: Mask | None) 
     if isinstance(error, Crashed):
         return "" if cause is None else f": {type(cause).__name__}"
     if isinstance(cause, BaseException):
-        return f": {type(cause).__name__}: {_quote(cause, mask)}"
+        said = safe_str(cause)
+        if mask is not None:  # of a ToolFailed its author's words are left
+            shown = mask.foreign(said)
+            said = mask(getattr(error, "message", "")) if shown == WITHHELD else shown
+        return f": {type(cause).__name__}{said and f': {_quote(said)}'}"
     if isinstance(error, Denied):  # not its message, which may quote arguments
         return f": by {_quote(error.by)}"
     if error.kind == "unavailable":
@@ -263,6 +267,6 @@ def _describe(error: ToolError, tool: Tool[..., Any] | None, mask: Mask | None) 
 def _quote(value: object, mask: Mask | None = None) -> str:
     """Return the value as one quoted line of limited length, so that no input can forge a line of the log."""
     text = safe_str(value)
-    if mask is not None:  # of a secret that is cut here, the beginning is masked
-        text = mask(text[: 10 * _MAX_TEXT])
+    if mask is not None:
+        text = mask(text)
     return repr(text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "…")

@@ -21,26 +21,35 @@ anything else, such as ValueError and KeyError         ``internal``: it stays a 
 ``reveal=`` also lets the model see the text of an exception whose kind another line decides. An exception group counts
 as the exceptions in it, if they all mean the same kind. For a mutating tool none of this says that nothing happened:
 another request of the same body may have taken effect. Only `ToolFailed` and ``errors=`` of the tool can say so.
+
+Of a tool that declares secrets ``reveal=`` lets no text pass, for an exception may hold a secret in any code.
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from ..base.foreign_values import or_default
 from ..base.setup_error import SetupError
 from ..engine.errors import Crashed, ExecutionFailed, ToolError
-from ..privacy import PublicText, approved
+from ..privacy import ForeignText, PublicText, approved, withholds
 from .client_exceptions import WITHOUT_MEANING, find_meaning
 from .client_rules import parse_retry_after
 from .definition import Tool
 from .error_tables import ErrorTable, build_error, declared
 from .failure import ToolFailed
 
+Reveal: TypeAlias = tuple[type[BaseException], ...]
 _MAX_DEPTH = 20  # groups within groups
 
 
-def classify(error: Crashed, tool: Tool[..., Any], now: float, errors: ErrorTable | None = None) -> ToolError:
+def classify(
+    error: Crashed,
+    tool: Tool[..., Any],
+    now: float,
+    errors: ErrorTable | None = None,
+    foreign_text: ForeignText = "withhold",
+) -> ToolError:
     """Find the error that an exception means.
 
     Args:
@@ -48,6 +57,7 @@ def classify(error: Crashed, tool: Tool[..., Any], now: float, errors: ErrorTabl
         tool: The tool that raised it.
         now: Seconds since the epoch, for a ``Retry-After`` that is a date.
         errors: The table of the pipeline. Default None: none.
+        foreign_text: Whether ``reveal=`` counts for a tool that declares secrets: "mask" says so. Default "withhold".
 
     Returns:
         An error by the table above, with the exception as its private cause. ``error`` itself if it stays a crash.
@@ -56,7 +66,8 @@ def classify(error: Crashed, tool: Tool[..., Any], now: float, errors: ErrorTabl
         return error
     own = tool.errors
     tables = () if own is None and errors is None else tuple(each for each in (own, errors) if each is not None)
-    found = _classify(error.cause, tool, now, tables, _MAX_DEPTH)
+    reveal = () if withholds(tool, foreign_text) else tool.reveal
+    found = _classify(error.cause, tool, now, tables, reveal, _MAX_DEPTH)
     return error if found is None or (type(found) is Crashed and found.cause is error.cause) else found
 
 
@@ -72,18 +83,19 @@ def stays_crash(error: Crashed, tool: Tool[..., Any]) -> bool:
     return type(cause) in WITHOUT_MEANING and not cause.__dict__  # nothing was set on it, such as a status
 
 
-def classify_own(error: Crashed, tool: Tool[..., Any]) -> ToolError | None:
+def classify_own(error: Crashed, tool: Tool[..., Any], foreign_text: ForeignText = "withhold") -> ToolError | None:
     """The error that the tool's own ``errors=`` has for a crash; None: it has none, and others may decide."""
     if tool.errors is None or error.cause is None or isinstance(error.cause, SetupError):  # that is not from the tool
         return None
     single = _unwrap(error.cause)
-    return None if isinstance(single, ToolFailed) else tool.errors.find(single, tool.name, read_text(single, tool))
+    reveal = () if withholds(tool, foreign_text) else tool.reveal
+    return None if isinstance(single, ToolFailed) else tool.errors.find(single, tool.name, read_text(single, reveal))
 
 
 @or_default(approved(""))
-def read_text(exc: BaseException, tool: Tool[..., Any]) -> PublicText:
+def read_text(exc: BaseException, reveal: Reveal) -> PublicText:
     """The text of an exception, if the tool's author approves it with ``reveal=``, else ""."""
-    if not (tool.reveal and isinstance(exc, tool.reveal)):
+    if not (reveal and isinstance(exc, reveal)):
         return PublicText("")
     if type(exc).__module__.startswith("pydantic") and callable(errors := getattr(exc, "errors", None)):
         # str(exc) would hold class names of the author and a link to pydantic's pages: not approved.
@@ -93,18 +105,18 @@ def read_text(exc: BaseException, tool: Tool[..., Any]) -> PublicText:
 
 
 def _classify(
-    exc: BaseException, tool: Tool[..., Any], now: float, tables: tuple[ErrorTable, ...], depth: int
+    exc: BaseException, tool: Tool[..., Any], now: float, tables: tuple[ErrorTable, ...], reveal: Reveal, depth: int
 ) -> ToolError | None:
     """The error; None: it is a crash."""
     exc = _unwrap(exc)
     if isinstance(exc, ToolFailed):
         return declared(exc, tool.name)
-    text = read_text(exc, tool) if tool.reveal else PublicText("")
+    text = read_text(exc, reveal)
     for table in tables:
         if (found := table.find(exc, tool.name, text, now)) is not None:
             return found
     if isinstance(exc, BaseExceptionGroup):
-        return _classify_group(cast("BaseExceptionGroup[BaseException]", exc), tool, now, tables, depth)
+        return _classify_group(cast("BaseExceptionGroup[BaseException]", exc), tool, now, tables, reveal, depth)
     meaning = find_meaning(exc)
     if meaning is None or meaning.kind == "internal":
         return ExecutionFailed(text, cause=exc) if tool.reveal and isinstance(exc, tool.reveal) else None
@@ -117,9 +129,10 @@ def _classify_group(
     tool: Tool[..., Any],
     now: float,
     tables: tuple[ErrorTable, ...],
+    reveal: Reveal,
     depth: int,
 ) -> ToolError | None:
-    found = [_classify(each, tool, now, tables, depth - 1) for each in group.exceptions] if depth else [None]
+    found = [_classify(each, tool, now, tables, reveal, depth - 1) for each in group.exceptions] if depth else [None]
     # In front those that may have landed: of a pair of requests, one may have taken effect.
     first, *others = sorted(found, key=lambda error: getattr(error, "landed", "no") == "no")
     return first if all(type(each) is type(first) for each in others) else None

@@ -200,6 +200,21 @@ def _check_entry(owner: str, key: object, entry: object) -> None:
         )
 
 
+def without_texts(error: Any, tool: str) -> ToolError:
+    """The error of the same kind with its fixed text: what others said may hold a secret in any code."""
+    if type(error) is Crashed:  # for Classify
+        return error
+    details: FailureDetails = getattr(error, "details", NO_DETAILS)
+    return build_error(
+        error.kind if error.kind in KINDS else "execution",
+        tool,
+        PublicText(""),
+        retry_after=getattr(error, "retry_after", None) or details.retry_after,
+        landed=getattr(error, "landed", "maybe"),
+        cause=getattr(error, "cause", None),
+    )
+
+
 def build_error(  # noqa: C901  # one case for each kind
     kind: Kind,
     tool: str,

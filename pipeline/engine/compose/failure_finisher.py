@@ -10,7 +10,7 @@ import attrs
 from returns.result import Failure
 
 from ...base.foreign_values import or_default
-from ...privacy import Mask, make_mask, mask_error
+from ...privacy import ForeignText, Mask, make_mask
 from ...telemetry.logs import is_logged, log_failure
 from ...tools.definition import Tool
 from ...tools.view import ToolView
@@ -21,13 +21,11 @@ from ..errors import (
     Denied,
     ExecutionFailed,
     InvalidParams,
-    MalformedCall,
     OutcomeUnknown,
     TimedOut,
     ToolError,
     Transient,
     Unavailable,
-    UnknownTool,
 )
 from ..guards import OneEffect, as_not_landed, as_outcome_unknown
 from ..report import error_of
@@ -46,6 +44,7 @@ class FailureFinisher:
         registries: The registries of the pipeline's tools.
         resolve: The check that finds the tool, if it stands behind another stage. None: it stands at the front.
         inner: All stages inside of the checks at the front.
+        foreign_text: Whether texts of others are logged of a tool with secrets.
     """
 
     leading: Sequence[Stage]
@@ -53,6 +52,7 @@ class FailureFinisher:
     registries: Sequence[ToolView]
     resolve: Any
     inner: Sequence[Stage]
+    foreign_text: ForeignText = "withhold"
 
     def finish(
         self,
@@ -88,7 +88,7 @@ class FailureFinisher:
         if not isinstance(cast("object", call), Call):
             call = _NO_CALL
         may_have_secrets = self.resolve is not None if tool is None else tool.parameters.secrets is not None
-        mask = self._make_mask(call, reached, tool, params) if may_have_secrets and _may_quote(error) else None
+        mask = self._make_mask(call, reached, tool, params) if may_have_secrets else None
         if lost is not None and (bug is not None or getattr(error, "landed", "") == "no"):
             if bug is not None:
                 self._log(call, tool, bug, mask, decision)  # the stage's bug, with its stack; the call is logged below
@@ -99,8 +99,8 @@ class FailureFinisher:
             error = downgrade_lost(error, lost or tool)
         if type(error) is OutcomeUnknown:
             error = self._without_closed(error)
-        if mask is not None:
-            error = mask_error(error, mask)
+        if mask is not None and not (type(error) is InvalidParams and error.schema is not None):
+            error = mask.error(error)  # a parser makes its texts without secrets
         self._log(call, tool, error, mask, decision)
         return cast("Outcome", outcome) if error is error_of(outcome) else Failure(error)
 
@@ -129,7 +129,7 @@ class FailureFinisher:
         if tool is None and self.resolve is not None:  # found behind another stage
             found = or_default(None)(self.resolve)(call)  # a stage may have a bug
             tool = getattr(found, "tool", None)
-        return None if tool is None or tool.parameters.secrets is None else make_mask(reached, tool, params)
+        return make_mask(reached, tool, params, self.foreign_text)
 
     def _without_closed(self, error: OutcomeUnknown) -> OutcomeUnknown:
         """The error without its tool to check with, if the model may not call that tool now."""
@@ -163,14 +163,8 @@ class FailureFinisher:
         return by_kind.get("execute", "") if isinstance(error, (Crashed, ExecutionFailed)) else ""
 
 
-def _may_quote(error: Any) -> bool:
-    """Whether an error has a text or a cause that comes from the tool. A parser makes its texts without secrets."""
-    return type(error) not in _WITHOUT_TEXT and not (type(error) is InvalidParams and error.schema is not None)
-
-
 _FAILURE: Any = Failure  # by this name a type checker does not narrow to one of unknown things
 _PASSED_ON = ERROR_TYPES - {TimedOut, Transient, OutcomeUnknown}  # these depend on where the effect landed
-_WITHOUT_TEXT = frozenset((UnknownTool, Unavailable, MalformedCall))  # errors without a text of a tool
 _NO_CALL = Call("")  # stands in the log for a value that is not a call, or has fields that cannot be logged
 # By the reason of an Unavailable, or by the kind of another error: the kind of the stage of ours that answers so.
 _DECIDERS = {

@@ -30,7 +30,7 @@ from returns.result import Failure, Success
 from ...base.event_loops import is_stray_cancellation
 from ...messages.wording import Wording
 from ...once.in_process import Flights, has_scope, once_per_intent
-from ...privacy import RedactionPolicy
+from ...privacy import ForeignText, RedactionPolicy
 from ...telemetry.listeners import is_enabled_for, observe_flow
 from ...tools.definition import Tool
 from ...tools.view import ToolView
@@ -93,7 +93,10 @@ class Runner:
         self._checks: tuple[_Check, ...] = tuple(stage.run for stage in checks)
         self._check_names = tuple(stage.name for stage in checks)
         self._registries = registries
-        self.redaction = RedactionPolicy(registries, getattr(observers[0].obj, "redact", None) if observers else None)
+        told = (getattr(stage.obj, "foreign_text", None) for stage in stages if stage.placement.kind == "classify")
+        foreign_text: ForeignText = next(filter(None, told), "withhold")
+        redact = getattr(observers[0].obj, "redact", None) if observers else None
+        self.redaction = RedactionPolicy(registries, redact, foreign_text)
         gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
         self._gate = (OpenTools(gates),) if gates else ()
         self._guards_of_reads = Guards.of_reads(gates)
@@ -103,7 +106,9 @@ class Runner:
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
         answering = [stage for stage in inner[leading:] if not stage.placement.announces_body] or inner[leading:]
         resolve_behind = self._find if first is None else None
-        self._finish = FailureFinisher(self._leading, answering, registries, resolve_behind, inner[leading:]).finish
+        self._finish = FailureFinisher(
+            self._leading, answering, registries, resolve_behind, inner[leading:], foreign_text
+        ).finish
         self._check_recorded = compile_recorded_checks(checks)
         self._recorded = compile_recorded(inner[leading:])
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)

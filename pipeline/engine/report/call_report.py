@@ -48,8 +48,8 @@ class CallReport:
     """All that happened to one call, as far as it may be recorded.
 
     Secrets that the tool declares are left out of the arguments, and each value is the one that the ``redact`` of
-    `Trace` returned. Everything made from a report keeps to this. The value of a success is the one that the tool
-    returned.
+    `Trace` returned. Everything made from a report keeps to this, its pickle too. In memory the value of a success is
+    the one that the tool returned.
 
     Attributes:
         call: The call as it was sent, without what may not be recorded.
@@ -169,8 +169,12 @@ class CallReport:
     def __repr__(self) -> str:
         redacted = self.redacted
         shown = {field.name: repr(getattr(self, field.name)) for field in attrs.fields(type(self)) if field.repr}
-        if redacted is not None and redacted.hook is not None and type(self.outcome) is Success:
+        if redacted is not None and type(self.outcome) is Success and (redacted.hook or redacted.mask) is not None:
             shown["outcome"] = "<Success>"  # its value is redacted only when it is rendered
+        elif redacted is not None and redacted.mask is not None and self.outcome is not None:
+            from .content import mask_outcome
+
+            shown["outcome"] = repr(mask_outcome(self.outcome, redacted.mask))
         shown |= {name: repr(why) for name in ("decided_by", "reason") if (why := getattr(self, name))}
         text = f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
         return text if redacted is None else redacted.hide(text)
@@ -180,11 +184,16 @@ class CallReport:
         state = {field.name: getattr(self, field.name) for field in attrs.fields(CallReport)}
         redacted = self.redacted  # it holds the secrets, so it is left out
         call, repairs = (self.call, self.repairs) if redacted is None else (redacted.call, redacted.repairs)
-        progress = self.progress
+        progress, outcome = self.progress, self.outcome
+        if redacted is not None and redacted.mask is not None and outcome is not None:
+            from .content import mask_outcome
+
+            outcome = mask_outcome(outcome, redacted.mask)
         if redacted is not None and (redacted.mask is not None or redacted.hook is not None):
             progress = [attrs.evolve(step, message=redacted.show(step.read()[2], "progress")) for step in progress]
         return state | {
             "progress": progress,
+            "outcome": outcome,
             "call": attrs.evolve(call, deps=None, state=None, report=None, guards=None),
             "repairs": repairs,
             "_redacted": None,

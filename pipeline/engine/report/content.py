@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from returns.result import Success
+from returns.result import Failure, Success
 
 from ...messages import render
 from ...messages.values import as_json
-from ...privacy import Redact
-from .call_report import CallReport
+from ...privacy import REDACTED, Mask, Redact
+
+if TYPE_CHECKING:
+    from .call_report import CallReport
 
 # Paths for the application's `redact`: the first part for values of a result, and the path of a failure's text.
 _RESULT, _ERROR = "result", "error"
@@ -41,17 +43,37 @@ def render_outcome(report: CallReport, *, limit: int | None = None) -> str:
     if redacted is None:
         return render(outcome, call=report.call, limit=limit)
     if type(outcome) is not Success:
-        return redacted.show(render(outcome, call=report.call), _ERROR)
-    if redacted.hook is not None:
+        masked = outcome if redacted.mask is None else mask_outcome(outcome, redacted.mask)
+        return redacted.show(render(masked, call=report.call), _ERROR)
+    if redacted.hook is not None or redacted.mask is not None:
         outcome = Success(find_value(report))
-    return redacted.hide(render(outcome, call=report.call, limit=limit))
+    return render(outcome, call=report.call, limit=limit)
 
 
 def find_value(report: CallReport) -> object:
-    """The value of a success, as the application's `redact` returned it; the secrets of the call are still in it."""
+    """The value of a success as it may be recorded: without secrets, and as the application's `redact` returned it."""
     value: object = cast("Any", report.outcome).unwrap()
     redacted = report.redacted
-    return value if redacted is None or redacted.hook is None else _redact_result(value, redacted.hook)
+    if redacted is None:
+        return value
+    if redacted.mask is not None:
+        value = _mask_value(value, redacted.mask)
+    return value if redacted.hook is None else _redact_result(value, redacted.hook)
+
+
+def mask_outcome(outcome: Any, mask: Mask) -> Any:
+    """The outcome as it may be recorded: the error, or the value as JSON data, with the secrets of its call masked."""
+    if type(outcome) is Failure:
+        return Failure(mask.error(cast("Any", outcome).failure()))
+    return Success(_mask_value(outcome.unwrap(), mask))
+
+
+def _mask_value(value: object, mask: Mask) -> object:
+    """The value of a success, as JSON data with the secrets of its call masked; "[redacted]" if it has no such form."""
+    try:
+        return mask.value(value if isinstance(value, str) else json.loads(as_json(value)))
+    except (ValueError, RecursionError):  # an integer of thousands of digits
+        return REDACTED
 
 
 def _redact_result(value: object, redact: Redact) -> object:

@@ -15,7 +15,7 @@ from returns.result import Failure, Success
 
 from ...messages import render
 from ...messages.values import as_json, to_data
-from ...privacy import REDACTED, RemoteCause, approved, mask_error
+from ...privacy import REDACTED, RemoteCause, approved
 from ..call import Call
 from ..errors import ERROR_TYPES, ExecutionFailed, FailureDetails, Problem, Repair, ToolError
 from .call_report import CallReport
@@ -149,13 +149,11 @@ def is_replayable(form: Form) -> bool:
 
 
 def _write_content(report: CallReport, kept: tuple[object, object, int]) -> Form:
-    redacted = report.redacted
     sent = _dump(kept[0], lambda arguments: to_data(arguments)[1])
     value = (_dump(kept[1], as_json) or "null") if type(report.outcome) is Success else None
-    shown = value if value is None or redacted is None else redacted.hide(value)
     # Of a success it is made of what was kept: the value itself may be another one by now.
-    told = render_outcome(report) if shown is None else str(render(Success(_load(shown)), call=report.call))
-    cut = any(text is not None and len(text) > MOST_TEXT for text in (sent, shown, told))
+    told = render_outcome(report) if value is None else str(render(Success(_load(value)), call=report.call))
+    cut = any(text is not None and len(text) > MOST_TEXT for text in (sent, value, told))
     form: Form = {
         "arguments": _load(sent),
         "masked": sent is not None and REDACTED in sent,
@@ -163,8 +161,8 @@ def _write_content(report: CallReport, kept: tuple[object, object, int]) -> Form
         "told": told[:MOST_TEXT],
         "progress": [[*_read_step(report, each)] for each in report.progress[-_MOST_STEPS:]],
     }
-    if shown is not None:
-        form["value"] = _load(shown)
+    if value is not None:
+        form["value"] = _load(value)
     return form
 
 
@@ -187,7 +185,8 @@ def _read_step(report: CallReport, step: Progress) -> tuple[float | None, float 
 
 def _from_start(report: CallReport, row: Any) -> list[Any]:
     name, start, end, verdict, attempt, note, own = row
-    return [name, start - report.started, end - report.started, verdict, attempt, str(note)[:1_000], own]
+    note = str(note) if report.redacted is None else report.redacted.hide(str(note))
+    return [name, start - report.started, end - report.started, verdict, attempt, note[:1_000], own]
 
 
 def _from_start_of_attempt(report: CallReport, row: Any) -> list[Any]:
@@ -214,7 +213,7 @@ def _write_error(report: CallReport, error: ToolError, *, content: bool) -> Form
     if not content:
         return {"class": name}
     redacted = report.redacted
-    shown: Any = error if redacted is None or redacted.mask is None else mask_error(error, redacted.mask)
+    shown: Any = error if redacted is None or redacted.mask is None else redacted.mask.error(error)
     if redacted is not None and redacted.hook is not None:  # it has judged the text, and not each field
         return {"class": name, "fields": {}}
     written: Form = dump_error(shown)
