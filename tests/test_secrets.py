@@ -488,9 +488,19 @@ async def test_what_is_known_of_a_withheld_failure(records: Records) -> None:
     )
     assert told == "Error: Not found."
     for act, line in ((lose, "transient: ConnectionError (call"), (fail, "execution: ToolFailed: 'no card' (call")):
-        tool = make_function_tool(Annotated[str, Secret], lambda _, act=act: act("no card"))
+        tool = make_function_tool(Annotated[str, Secret], act_no_card(act))
         await standard(_one(tool), attempts=1).call("probe", {"value": CANARY})
         assert line in "".join(records.lines)
+
+
+def act_no_card(act: Callable[[str], object]) -> Callable[[Any], object]:
+    """The act of a tool that does it with a text of its own."""
+    return lambda _: act("no card")
+
+
+def answer_with(value: object) -> Callable[[Any], object]:
+    """The act of a tool that returns one value."""
+    return lambda _: value
 
 
 # A secret, what a tool returns of it, and what is another value.
@@ -518,7 +528,7 @@ async def test_a_returned_value_is_masked_by_value(shape: str) -> None:
     plain = {"true": "yes", "seven": 7, "none": None, "on": True}
     hint = UUID if "UUID" in shape else type(secret)
     for value in [*masked, *kept]:
-        tool = make_function_tool(Annotated[hint, Secret], lambda _, value=value: {"value": value, "plain": plain})
+        tool = make_function_tool(Annotated[hint, Secret], answer_with({"value": value, "plain": plain}))
         recorded = Recorded(tool)
         report = await recorded.pipeline.report(Call("probe", {"value": secret}, "c1"))
         (span,) = [each for each in recorded.exported.spans if each.parent is None]

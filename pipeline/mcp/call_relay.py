@@ -203,8 +203,8 @@ class CallRelay:
         done, total, text = params.get("progress"), params.get("total"), params.get("message")
         if context is not None and isinstance(done, (int, float)):
             whole = total if isinstance(total, (int, float)) else None
-            told = isinstance(text, str) and not self._is_secretive(context)
-            context.progress(done, whole, text if told else "")
+            told = text if isinstance(text, str) and not self._is_secretive(context) else ""
+            context.progress(done, whole, told)
 
     def _is_secretive(self, context: ToolContext[Exchange]) -> bool:
         """Whether the texts of the server go to the client alone, and into no record."""

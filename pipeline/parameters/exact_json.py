@@ -21,7 +21,7 @@ from ..engine.errors import MalformedCall
 from .schema import JsonObject, is_object
 
 # RFC 8259, section 6, with a bounded length; ASCII digits only.
-NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,40})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
+NUMBER: Final[re.Pattern[str]] = re.compile(r"-?(?:0|[1-9][0-9]{0,40})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
 _MAX_DIGITS = 16  # of a number such as 1e5 that is read as an integer: a float holds no more exactly
 _NEGATIVE_ZERO = re.compile(r"-0(?![.\deE])")
 # A float keeps 15 digits, and not every exponent. A number of JSON begins with a digit.

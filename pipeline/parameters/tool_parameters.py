@@ -238,7 +238,7 @@ class Parameters:
         if not rules or type(arguments) is Given:
             return None
         repaired = repair_arguments(self, arguments, error, rules, limits, tool_names)
-        if type(repaired) is not tuple:
+        if repaired is None or isinstance(repaired, InvalidParams):
             return repaired
         params, draft = repaired
         repairs = (*draft.repairs, *(list_kept(draft.arguments, self.names) if self.is_open else ()))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from enum import Enum
 from functools import cached_property
+from math import isfinite
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 from urllib.parse import quote, quote_plus
 
@@ -31,6 +32,7 @@ E = TypeVar("E")
 _MAX_TEXTS = 100  # of one call that are looked for in texts
 _MAX_VALUES = 2_000  # that are looked at for secrets
 _IN_TEXT: Final = 6  # characters of a secret, to be looked for inside of a text: a shorter one may be part of any word
+_TWO_DIGITS: Final = 10  # from here on a number has two
 _LONGEST_NUMBER: Final = 400  # characters of a text that is read as a number
 _NUMBER_BEGINS: Final = frozenset("+-.0123456789")
 _MAX_ERROR_TEXT = 100_000  # characters of a text in an error; a model is shown less
@@ -240,7 +242,7 @@ def _write_time(value: Any) -> list[str]:
 
 def _counts(number: float | Decimal) -> bool:
     """Whether a number can be a secret: it is finite, and more than one digit."""
-    return number == number and abs(number) != float("inf") and (abs(number) >= 10 or number != int(number))  # noqa: PLR0124, PLR2004  # not NaN; two digits
+    return isfinite(number) and (not -_TWO_DIGITS < number < _TWO_DIGITS or number != int(number))
 
 
 def _read_numbers(text: str) -> list[object]:
