@@ -161,12 +161,17 @@ def test_no_text_keeps_a_long_secret(secrets: list[str], text: str) -> None:
         (123456, "x1234567", f"x{REDACTED}7"),
         ("1", {f"{REDACTED} 1": 1}, {f"{REDACTED} 1": 1}),
         ("-7", [-7, "-7", 7], [-7, REDACTED, 7]),
-        (10**5000, [10**5000, 10**5000 + 1], [REDACTED, 10**5000 + 1]),
     ],
 )
 def test_a_value_is_masked_where_it_is_the_secret(secret: object, value: Any, masked: Any) -> None:
     """A short secret may be a part of any word, and a digit or a truth value stands everywhere."""
     assert make_mask(secret).value(value) == masked
+
+
+def test_a_number_of_thousands_of_digits_is_masked() -> None:
+    """Python writes no text of it."""
+    secret = 10**5000
+    assert make_mask(secret).value([secret, secret - 1]) == [REDACTED, secret - 1]
 
 
 def test_an_error_keeps_its_form() -> None:
@@ -191,7 +196,9 @@ def test_a_text_of_others_is_withheld() -> None:
         assert mask.foreign("no hunter2-x") == shown
 
 
-@pytest.mark.parametrize("secrets", [["a" * 50_000], [f"{n:03}" * 400 for n in range(100)], ["'\"\\" * 3_000]], ids=len)
+@pytest.mark.parametrize(
+    "secrets", [["a" * 50_000], [f"{n:03}" * 400 for n in range(100)], ["'\"\\" * 3_000]], ids=["one", "many", "signs"]
+)
 def test_a_mask_takes_time_for_what_it_reads(secrets: list[str]) -> None:
     """A hundred secrets, or one of many signs, in a text of 200 kB are looked for in less than a second."""
     mask, text = make_mask(*secrets), secrets[0][:-1] * (200_000 // len(secrets[0]))
