@@ -359,7 +359,7 @@ def proxy(
     command: tuple[str, ...],
     worded: Worded,
     journal: Path | None,
-    store: Path | None,
+    store: str | None,
 ) -> None:
     """Stand between a client of MCP and the server that COMMAND starts.
 
@@ -422,7 +422,7 @@ def serve(
     worded: Worded,
     journal: Path | None,
     policy: Path | None,
-    store: Path | None,
+    store: str | None,
 ) -> None:
     """Serve your tools to clients of MCP.
 

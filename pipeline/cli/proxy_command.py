@@ -50,7 +50,7 @@ def proxy(
     headers: Sequence[str],
     worded: Worded = AS_IT_IS,
     journal: Path | None = None,
-    store: Path | None = None,
+    store: str | None = None,
 ) -> int:
     """Relay between stdin and stdout on one side and a server on the other, until one of them ends.
 
@@ -86,7 +86,7 @@ def proxy(
 
 
 async def _relay(  # the parts of one connection
-    start: _Starter, policy: RelayPolicy, stdin: int, stdout: int, journal: Path | None, store: Path | None
+    start: _Starter, policy: RelayPolicy, stdin: int, stdout: int, journal: Path | None, store: str | None
 ) -> int:
     reader, writer = LineReader(stdin, policy.limits.line_bytes), LineWriter(stdout)
     caught: list[int] = []
@@ -118,11 +118,11 @@ async def _relay(  # the parts of one connection
     return to_exit_code(caught[0]) if caught else 0
 
 
-def make_pipeline(registry: ToolRegistry, policy: RelayPolicy, store: Path | None = None) -> Pipeline:
+def make_pipeline(registry: ToolRegistry, policy: RelayPolicy, store: str | None = None) -> Pipeline:
     """The pipeline that calls pass, for a registry that is filled later."""
     from toolcall_pipeline.middlewares import Timeout, Trace, standard
 
-    from ..stores import SQLite
+    from .named_store import make_store
 
     pipeline = standard(
         registry,
@@ -131,7 +131,7 @@ def make_pipeline(registry: ToolRegistry, policy: RelayPolicy, store: Path | Non
         canonical_names=policy.canonical_names,
         limits=policy.limits.of_arguments(),
         wording=policy.wording,
-        store=None if store is None else SQLite(store),
+        store=None if store is None else make_store(store),
         policy=policy,
     )
     telemetry = policy.telemetry

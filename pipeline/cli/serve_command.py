@@ -22,9 +22,9 @@ from ..engine.compose.pipeline import Pipeline
 from ..mcp.http_transport import HttpTransport, is_local
 from ..mcp.serving import make_server
 from ..mcp.stdio_transport import StdioTransport
-from ..stores import SQLite
 from .asker import NOBODY, Asker
 from .loading import keep, load_checked, open_pipeline, word
+from .named_store import make_store
 from .run.interruption import catch_signals, exit_without_threads, to_exit_code
 from .shared_options import AS_IT_IS, Worded
 from .stdio import redirect_to_stderr, take_stdin, take_stdout
@@ -51,7 +51,7 @@ def serve(
     allowed: Sequence[str],
     journal: Path | None = None,
     policy: Path | None = None,
-    store: Path | None = None,
+    store: str | None = None,
 ) -> int:
     """Serve the tools of a registry or a pipeline until the client closes its end, or a signal comes.
 
@@ -63,7 +63,7 @@ def serve(
         allowed: Names that clients use to reach the server over HTTP.
         journal: The file that keeps the reports of the calls. Default None: none does.
         policy: The file of a policy, for a registry. Default None: none.
-        store: The file of the ledger and of the calls that wait, for a registry. Default None: none.
+        store: The path or URL of the store for the ledger and the calls that wait, for a registry. Default None: none.
 
     Returns:
         0: the client closed its end. 130 or 143: SIGINT or SIGTERM ended it.
@@ -102,14 +102,14 @@ def serve(
         raise CommandError(f"{target}: {exc}") from exc
 
 
-def _load_pipeline(target: str, policy: Path | None, store: Path | None) -> Pipeline:
+def _load_pipeline(target: str, policy: Path | None, store: str | None) -> Pipeline:
     loaded = load_checked(target)
     if any(map(os.environ.get, _EXPORT)) and isinstance(get_tracer_provider(), ProxyTracerProvider):
         from ..telemetry import configure  # the module of the tools has not done it
 
         configure()
     if not isinstance(loaded, Pipeline):
-        return standard(loaded, policy=policy, store=None if store is None else SQLite(store))
+        return standard(loaded, policy=policy, store=None if store is None else make_store(store))
     if policy is not None or store is not None:
         raise CommandError(
             f"--policy and --store are for a ToolRegistry, and {target} is a Pipeline with its own stages"

@@ -63,9 +63,9 @@ def wording_options(command: Callable[..., None]) -> Callable[..., None]:
 
 store_option = click.option(
     "--store",
-    metavar="PATH",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep in this SQLite file which calls began, how they ended, and which wait for `toolcall approvals`.",
+    metavar="STORE",
+    help="Keep in this store which calls began, how they ended, and which wait for `toolcall approvals`: the path of "
+    "an SQLite file, redis://… or postgresql://….",
 )
 journal_option = click.option(
     "--journal",

@@ -56,17 +56,21 @@ class ExportHandler(logging.Handler):
         return getattr(span, "resource", None) is self._tracer_provider.resource
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass one record to the provider."""
-        if _is_of_an_exporter(record) or _find_exporting(record.name) is not self:
+        """Pass one record to the provider. Where nothing else reads the log, stderr has what it had without this."""
+        if _find_exporting(record.name) is not self:
             return
+        if not _is_of_an_exporter(record):
+            self._export(record)
+        if not _has_readers(record.name) and (not hasattr(record, semconv.ERROR_TYPE) or is_first_crash(record)):
+            _show(record)
+
+    def _export(self, record: logging.LogRecord) -> None:
         ours = record.name.partition(".")[0] == semconv.SCOPE
         version, schema = (semconv.VERSION, semconv.SCHEMA_URL) if ours else (None, None)
         try:
             self._provider.get_logger(record.name, version, schema).emit(_translate(record))
         except Exception:  # noqa: BLE001  # a record processor, or a value in the record, may raise anything
             self.handleError(record)
-        if not _has_readers(record.name) and (is_first_crash(record) if ours else True):
-            _show(record)
 
 
 class LogExport:
