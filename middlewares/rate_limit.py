@@ -88,8 +88,8 @@ def _can_return(slots: _Slots, slot: _Slot) -> bool:
     return slots.following == slot.following or (slots.queued < slot.following and slots.rested <= slot.at)
 
 
-def _undo(_: _Asked, slot: _Slot) -> _Asked:
-    return _Asked(returns=slot)
+def _undo(asked: _Asked, slot: _Slot) -> _Asked | None:
+    return _Asked(returns=slot) if slot.wait <= asked.max_wait else None
 
 
 @attrs.define(eq=False)

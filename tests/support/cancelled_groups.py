@@ -245,9 +245,9 @@ class Audits(_Piped):
             if row["event"] == "asked":
                 asked.add(row["id"])
             else:
-                assert row["id"] in asked
+                assert row["id"] in asked or not row["bodies"]
                 ended[row["id"]] = row["bodies"]
-        assert asked == set(ended)
+        assert asked <= set(ended)
         assert sum(ended.values()) == sum(self.told.values())
 
 
