@@ -273,6 +273,7 @@ class Ledger:
                 if kept["state"] == "begun" and await lives(self.store, kept["owner"], names.id):
                     if timing.monotonic() >= until:
                         return _away(call.tool.name, "this very call still runs; its result is not known yet")
+                    await self._flush()  # perhaps of a claim that could not be withdrawn at once
                     await self._wait(names.id, poll)
                     poll = min(poll * 1.5, _LAST_POLL)
                     continue

@@ -1,4 +1,4 @@
-"""No caller depends on another one: whoever is cancelled, whenever, the others get their answers and nothing is lost."""
+"""No caller depends on another: whoever is cancelled, whenever, the others get their answers and nothing is lost."""
 
 from __future__ import annotations
 

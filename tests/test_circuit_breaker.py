@@ -291,11 +291,11 @@ def test_calls_from_before_a_change_do_not_count(late: Outcome, options: dict[st
         clock.now += 30
     if when == "closed":
         run(breaker, DONE)
-    transitions: Any = lambda: breaker._local.by_key["probe"].state.transition
-    before = [is_open(breaker), transitions()]
+    circuit = breaker._local.by_key["probe"].state
+    before = [is_open(breaker), circuit.transition]
     for call in hanging:
         call.ends(late)
-    assert [is_open(breaker), transitions()] == before == [when == "open", 2 if when == "closed" else 1]
+    assert [is_open(breaker), circuit.transition] == before == [when == "open", 2 if when == "closed" else 1]
 
 
 @pytest.mark.parametrize("options", [{}, {"failure_ratio": 0.5, "min_calls": 99}], ids=["in a row", "ratio"])

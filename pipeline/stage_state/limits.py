@@ -23,23 +23,23 @@ from .shared_values import AwayNotice, SharedValues
 S = TypeVar("S")  # a state
 A = TypeVar("A")  # what a caller asks
 B = TypeVar("B")  # the answer
-S_ = TypeVar("S_")
-A_ = TypeVar("A_", contravariant=True)
+A_contra = TypeVar("A_contra", contravariant=True)
+B_co = TypeVar("B_co", covariant=True)
 _MANY = 1024  # states; with fewer of them, those that say nothing any more are left where they are
 
 
-class Rule(Protocol[S_, A_, B]):
+class Rule(Protocol[S, A_contra, B_co]):
     """What a limit allows. States are made of JSON values."""
 
-    def begin(self, now: float) -> S_:
+    def begin(self, now: float) -> S:
         """The state of a key of which nothing is known."""
         ...
 
-    def decide(self, state: S_, asks: A_, now: float) -> B:
+    def decide(self, state: S, asks: A_contra, now: float) -> B_co:
         """Change a state by what a caller asks, and answer."""
         ...
 
-    def keep(self, state: S_, now: float) -> float:
+    def keep(self, state: S, now: float) -> float:
         """Seconds after which a state says no more than a new one does."""
         ...
 

@@ -24,7 +24,7 @@ from toolcall_pipeline.middlewares import Audit, CircuitBreaker, Concurrency, Le
 from toolcall_pipeline.stores import Change, Entry, Memory, Store
 from toolcall_pipeline.testing import FakeClock
 
-PATIENCE = 5.0  # seconds for one group: no call waits so long unless it waits for ever
+PATIENCE = 60.0  # seconds for one group: no call waits so long unless it waits for ever
 _MOST = 6  # calls of a group
 DONE: Outcome = Success("done")
 
@@ -76,10 +76,24 @@ class Trial(ABC):
         """Raise AssertionError if a group left something behind."""
 
     async def prepare(self, group: int) -> None:
-        """Before a group."""
+        """Do what a group needs before it; by default nothing."""
+        del group
+
+    async def settle(self) -> None:
+        """Wait for what comes back; a caller that was cancelled twice does not."""
+
+        def on_the_way() -> object:
+            stage: Any = getattr(self, "stage", None)
+            shared: Any = getattr(stage, "_shared", None)
+            states: Any = getattr(stage, "_fleet", None) if shared is None else shared.states
+            return states is not None and states._values._queues
+
+        while on_the_way():  # noqa: ASYNC110  # it tells nobody of its end
+            await anyio.sleep(0.0005)
 
     async def finish(self) -> None:
-        """After all groups."""
+        """Check what holds after all groups; by default nothing."""
+        del self.store
 
     async def body(self, *_: object) -> Outcome:
         self.began += 1
@@ -95,7 +109,8 @@ class _Countable(Trial):
 
     async def call(self, group: int, number: int) -> Outcome:
         del number
-        return await self.stage(a_call(principal=f"p{group}"), self.body)
+        outcome: Outcome = await self.stage(a_call(principal=f"p{group}"), self.body)
+        return outcome
 
     async def check(self, group: int, calls: int) -> None:
         del calls
@@ -230,7 +245,8 @@ class Audits(_Piped):
         return standard(self.tools).after("validate", self.audit)
 
     async def call(self, group: int, number: int) -> Outcome:
-        return await self.pipeline.call("pay", {"to": f"{group} {number}"})
+        outcome: Outcome = await self.pipeline.call("pay", {"to": f"{group} {number}"})
+        return outcome
 
     async def check(self, group: int, calls: int) -> None:
         assert await self.call(group, calls) == Success(f"{group} {calls}")
@@ -253,11 +269,13 @@ class Audits(_Piped):
 
 class Ledgers(_Piped):
     def build(self) -> Any:
-        return standard(self.tools).before("retry", Ledger(self.store or Memory()))
+        return standard(self.tools).before("retry", Ledger(self.store or Memory(), lease=1e9))
 
     async def call(self, group: int, number: int) -> Outcome:
         id_ = number // 2  # some come twice
-        return await self.pipeline.call("pay", {"to": f"{group} {id_}"}, id=f"{id_}", conversation=f"c{group}")
+        arguments = {"to": f"{group} {id_}"}
+        outcome: Outcome = await self.pipeline.call("pay", arguments, id=f"{id_}", conversation=f"c{group}")
+        return outcome
 
     async def check(self, group: int, calls: int) -> None:
         for number in range(0, calls, 2):
@@ -306,6 +324,7 @@ async def run_groups(name: str, store: Store | None, groups: Sequence[int], seed
                 await trial.prepare(group)
                 trial.began = 0
                 await _cancel_some(trial, group, calls, threads=threads)
+                await trial.settle()
                 await trial.check(group, calls)
         await trial.finish()
         if opened is not None:
