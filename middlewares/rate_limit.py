@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from functools import partial
-from typing import Any, ClassVar, Literal, TypeVar, overload
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, overload
 
 import attrs
 from returns.result import Failure
@@ -29,8 +29,7 @@ class _Slots:
     rested: float = -math.inf  # when a call last found the whole burst
 
 
-@attrs.frozen
-class _Slot:
+class _Slot(NamedTuple):
     wait: float  # seconds until it comes
     following: float  # the time of the one behind it
     at: float  # when it was taken, or refused
@@ -80,6 +79,8 @@ class _Gcra:
     def _seconds_until(self, slot: float, now: float) -> float:
         """Return the seconds until a slot; 0 if it has come, or if the difference is only rounding of floats."""
         wait = slot - now
+        if wait <= 0:
+            return 0.0
         return wait if wait > self.roundings * math.ulp(max(abs(now), self.slack)) else 0.0
 
 

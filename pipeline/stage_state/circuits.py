@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from typing import NamedTuple
 
 import attrs
 
@@ -29,8 +30,7 @@ class Circuit:
         return 0.0 if self.open_until is None else find_seconds(self.open_until, now)
 
 
-@attrs.frozen
-class Admission:
+class Admission(NamedTuple):
     """The permission of a call, and the report that its end owes; or what an end has changed.
 
     Attributes:
@@ -53,8 +53,7 @@ class Admission:
 _NOTHING = Admission()
 
 
-@attrs.frozen
-class Begin:
+class Begin(NamedTuple):
     """A call that asks whether it may run.
 
     Attributes:
@@ -64,8 +63,7 @@ class Begin:
     probe: str
 
 
-@attrs.frozen
-class End:
+class End(NamedTuple):
     """The end of a call: whether it failed (None: it says nothing), and how it was admitted."""
 
     failed: bool | None
@@ -126,17 +124,22 @@ class Breaking:
         circuit.failures = circuit.failures + 1 if ended.failed else 0
         too_many = self.failures is not None and circuit.failures >= self.failures
         if self.failure_ratio is not None:
-            too_many = self._count(circuit, now, failed=ended.failed) >= self.failure_ratio or too_many
+            self._count(circuit, now, failed=ended.failed)
+            too_many = too_many or (ended.failed and self._find_ratio(circuit) >= self.failure_ratio)
         return _set_state(circuit, now, self.open_for) if ended.failed and too_many else _NOTHING
 
-    def _count(self, circuit: Circuit, now: float, *, failed: bool) -> float:
-        """Count a call in the window, and return the share of failures; 0 for too few calls."""
+    def _count(self, circuit: Circuit, now: float, *, failed: bool) -> None:
+        """Count a call in the window."""
         bucket = self.window / _BUCKETS
-        circuit.calls = [each for each in circuit.calls if each[0] > now - self.window]
+        while circuit.calls and circuit.calls[0][0] <= now - self.window:
+            del circuit.calls[0]
         if not circuit.calls or circuit.calls[-1][0] + bucket <= now:
             circuit.calls.append([now, 0, 0])
         circuit.calls[-1][1] += 1
         circuit.calls[-1][2] += failed
+
+    def _find_ratio(self, circuit: Circuit) -> float:
+        """The share of failures in the window; 0 for too few calls."""
         calls, failures = sum(each[1] for each in circuit.calls), sum(each[2] for each in circuit.calls)
         return failures / calls if calls >= self.min_calls else 0.0
 

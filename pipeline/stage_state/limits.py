@@ -47,7 +47,7 @@ class Rule(Protocol[S, A_contra, B_co]):
 @attrs.define(eq=False)
 class _Held(Generic[S]):
     state: S
-    until: float
+    at: float  # when it was last asked
 
 
 @attrs.define(eq=False)
@@ -78,12 +78,13 @@ class LocalStates(Generic[S, A, B]):
             held = self.by_key.get(key)
             if held is None:
                 if len(self.by_key) >= self._sweep_at:
-                    self.by_key = {key: each for key, each in self.by_key.items() if each.until > now}
+                    self.by_key = {
+                        key: each for key, each in self.by_key.items() if each.at + rule.keep(each.state, each.at) > now
+                    }
                     self._sweep_at = max(_MANY, 2 * len(self.by_key))
                 held = self.by_key[key] = _Held(rule.begin(now), now)
-            answer = rule.decide(held.state, asks, now)
-            held.until = now + rule.keep(held.state, now)
-            return answer
+            held.at = now
+            return rule.decide(held.state, asks, now)
 
     async def ask(self, key: Hashable, asks: A) -> B:
         """As `FleetStates.ask`."""
