@@ -11,13 +11,14 @@ from weakref import WeakValueDictionary
 import attrs
 from returns.result import Failure
 
-from .. import timing
-from ..call import Outcome, ResolvedCall
-from ..compose import Handler, Placement
-from ..errors import SetupError, ToolError, Unavailable
-from ..forking import register_after_fork
-from ..options import check_function, check_number, is_count, is_function, is_number
-from ..report import CANCELLED, kind_of
+from ..base import timing
+from ..base.forking import register_after_fork
+from ..base.options import check_function, check_number, is_count, is_function, is_number
+from ..base.setup_error import SetupError
+from ..engine.call import Outcome, ResolvedCall
+from ..engine.compose import Handler, Placement
+from ..engine.errors import ToolError, Unavailable
+from ..engine.report import CANCELLED, kind_of
 from ..stage_state.circuits import Admission, Begin, Breaking, Circuit, End, find_seconds, undo
 from ..stage_state.limits import FleetStates, LocalStates, share
 from ..stores import Store, StoreError

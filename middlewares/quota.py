@@ -8,14 +8,14 @@ from typing import ClassVar, Literal, TypeVar
 import attrs
 from returns.result import Failure
 
-from .. import timing
 from ..audit import note_decision
-from ..call import Outcome, ResolvedCall
-from ..call_state import TURN
-from ..compose import Handler, Placement
-from ..errors import NotExecuted, Unavailable
+from ..base import timing
+from ..base.options import is_function, is_number, refuse
+from ..engine.call import Outcome, ResolvedCall
+from ..engine.call_state import TURN
+from ..engine.compose import Handler, Placement
+from ..engine.errors import NotExecuted, Unavailable
 from ..identity import join_digest
-from ..options import is_function, is_number, refuse
 from ..stage_state.limits import FleetStates, LocalStates, share
 from ..stores import Store, StoreError
 

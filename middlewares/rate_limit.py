@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, overload
 import attrs
 from returns.result import Failure
 
-from .. import timing
-from ..call import Outcome, ResolvedCall
-from ..compose import Handler, Placement
-from ..errors import Unavailable
-from ..options import check_number, is_count, is_function, is_number
+from ..base import timing
+from ..base.options import check_number, is_count, is_function, is_number
+from ..engine.call import Outcome, ResolvedCall
+from ..engine.compose import Handler, Placement
+from ..engine.errors import Unavailable
 from ..stage_state.limits import FleetStates, LocalStates, share
 from ..stores import Store, StoreError
 

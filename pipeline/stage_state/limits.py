@@ -13,10 +13,10 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import attrs
 
-from ..errors import SetupError
-from ..forking import register_after_fork
+from ..base.forking import register_after_fork
+from ..base.options import check_type, refuse
+from ..base.setup_error import SetupError
 from ..identity import NotPlainError, digest, join_digest
-from ..options import check_type, refuse
 from ..stores import Store
 from .shared_values import AwayNotice, SharedValues
 

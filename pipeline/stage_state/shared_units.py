@@ -12,7 +12,7 @@ from typing import Any, Literal
 import anyio
 import attrs
 
-from .. import timing
+from ..base import timing
 from ..stores import Store, StoreError
 from .concurrency_units import KnownLoop, find_loop
 from .limits import FleetStates, share

@@ -14,8 +14,8 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 import anyio
 import attrs
 
-from ..event_loops import EventLoop, get_event_loop
-from ..forking import register_after_fork
+from ..base.event_loops import EventLoop, get_event_loop
+from ..base.forking import register_after_fork
 from ..privacy.safe_logs import get_logger
 from ..stores import Change, Entry, Store, StoreError
 
