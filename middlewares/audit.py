@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
@@ -11,6 +12,7 @@ from returns.result import Failure, Success
 
 from ..audit import AuditLog, Row, with_decisions
 from ..base import timing
+from ..base.event_loops import get_event_loop
 from ..base.options import is_type, refuse
 from ..engine.call import Call, Outcome, ValidCall, make_uuid
 from ..engine.compose import Handler, Placement
@@ -24,6 +26,7 @@ from ..privacy import find_guard, get_logger, make_mask
 from ..stores import Memory, Store, StoreError
 
 C = TypeVar("C", bound=Call)
+_LONGEST = 30.0  # seconds that a call waits for its first row, of a store that says nothing at all
 _CLOSING = 5.0  # seconds for the last row of a call, also of one that was cancelled
 _MOST_LATE = 10_000  # rows that wait for a store that is away
 _SHOWN = 10_000  # characters of an answer
@@ -80,6 +83,8 @@ class Audit:
     when_away: Literal["refuse", "pass"] = attrs.field(default="refuse", kw_only=True)
     _log: AuditLog = attrs.field(init=False, repr=False)
     _late: list[Row] = attrs.field(init=False, factory=list[Row], repr=False)
+    _lost: int = attrs.field(init=False, default=0, repr=False)  # rows for which there was no room
+    _flushes: bool = attrs.field(init=False, default=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._log = AuditLog(self.store, self.secret)
@@ -97,6 +102,9 @@ class Audit:
         return (self.store,)
 
     async def __aenter__(self) -> Self:
+        """Write a head, if there is none, so that a chain of which all was removed can be told from a new one."""
+        with suppress(StoreError):
+            await self._log.begin()
         return self
 
     async def __aexit__(
@@ -105,37 +113,55 @@ class Audit:
         """Write the rows that wait; say how many are lost if the store gives no answer."""
         with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING):
             await self._flush()
-        if self._late:
-            _logger.error("%s rows are not in the audit: its store gives no answer", len(self._late))
+        if lost := len(self._late) + self._lost:
+            _logger.error("%s rows are not in the audit: its store gives no answer", lost)
 
     async def __call__(self, call: C, call_next: Handler[C]) -> Outcome:
         """The inside's outcome; or Unavailable, for a call that cannot be written down before it runs."""
         tool: Any = getattr(call, "tool", None)
         row = self._describe(call, tool)
         changes = tool is None or tool.effect != "read"
-        if (changes or len(self._late) >= _MOST_LATE) and not await self._append(
-            {"event": "asked", **row}, needed=changes
-        ):
-            return Failure(Unavailable(call.name if tool is None else tool.name, "the audit cannot be reached"))
         witness = _Witness()
         inner, decisions = with_decisions(call.under(call.report, Guards.of(witness, outer=call.guards)))
         outcome: Outcome | None = None
+        refused = False
         try:
+            if changes or len(self._late) >= _MOST_LATE:
+                refused = not await self._write({"event": "asked", **row}, needed=changes)
+            if refused:
+                return Failure(Unavailable(call.name if tool is None else tool.name, "the audit cannot be reached"))
             outcome = await call_next(inner)
             return outcome
         finally:
-            ended = {"event": "ended", **row, "decisions": decisions, "bodies": witness.bodies}
-            if isinstance(witness.last, ValidCall):
-                ran = self._digest(witness.last, tool)
-                ended |= {"ran": ran} if ran != row["arguments"] else {}
-            ended |= self._describe_end(call if witness.last is None else witness.last, tool, outcome)
-            with anyio.CancelScope(shield=True), anyio.move_on_after(_CLOSING):
-                place = await self._append(ended, needed=False)
+            if not refused:
+                ended = {"event": "ended", **row, "decisions": decisions, "bodies": witness.bodies}
+                if isinstance(witness.last, ValidCall):
+                    ran = self._digest(witness.last, tool)
+                    ended |= {"ran": ran} if ran != row["arguments"] else {}
+                ended |= self._describe_end(call if witness.last is None else witness.last, tool, outcome)
+                with anyio.CancelScope(shield=True):
+                    place = await self._write(ended, needed=False)
                 if call.report is not None and place:
                     call.report.note(self, place)
 
+    async def _write(self, row: Row, *, needed: bool) -> str:
+        """Append a row in a task of its own, which the cancellation of the call does not reach; see `_append`."""
+        loop = get_event_loop()
+        written, places = loop.make_signal(), list[str]()
+
+        async def append() -> None:
+            try:
+                places.append(await self._append(row, needed=needed))
+            finally:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.set(written)
+
+        loop.start(append)
+        await loop.wait(written, _LONGEST if needed else _CLOSING)
+        return places[0] if places else ""
+
     async def _append(self, row: Row, *, needed: bool) -> str:
-        """Append a row, after those that wait; "": it waits itself, or the call must not run."""
+        """Append a row; "": it waits, or the call must not run."""
         row = {"at": timing.wall_time(), **row}
         try:
             await self._flush()
@@ -146,16 +172,30 @@ class Audit:
             if not self._late:
                 _logger.warning("Audit: the store gives no answer, so rows wait: %s", exc)
             if len(self._late) >= _MOST_LATE:
+                self._lost += not needed
                 return ""
-            self._late.append(row)
+            self._late.append({**row, "late": True})
             return "late" if needed else ""
 
     async def _flush(self) -> None:
-        while self._late:
-            row = self._late[0]
-            await self._log.append({**row, "late": True})
-            if self._late and self._late[0] is row:
-                del self._late[0]
+        """Append the rows that wait. One that fails is the last that is tried again."""
+        if self._flushes:
+            return
+        self._flushes = True
+        try:
+            while self._late:
+                row = self._late.pop(0)
+                written = False
+                try:
+                    await self._log.append(row)
+                    written = True
+                except StoreError:
+                    return
+                finally:
+                    if not written:
+                        self._late.append(row)
+        finally:
+            self._flushes = False
 
     def _describe(self, call: Call, tool: Any) -> Row:
         row: Row = {

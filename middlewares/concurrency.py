@@ -27,7 +27,6 @@ from ..base.setup_error import SetupError
 from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Unavailable
-from ..once import join_digest
 from ..stage_state.concurrency_units import (
     CURRENT_LOOP,
     HOLDER,
@@ -38,8 +37,7 @@ from ..stage_state.concurrency_units import (
     find_holder,
     find_loop,
 )
-from ..stage_state.shared_units import SharedUnits
-from ..stage_state.shared_values import AwayNotice, check_sharing, name_key
+from ..stage_state.shared_units import SharedUnits, share_units
 from ..stores import Store, StoreError
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -127,12 +125,7 @@ class Concurrency:
                 check_count("Concurrency", f"weight[{name!r}]", weight, most=self.limit)
         if self.groups is not None and self.key is not None:
             raise SetupError("Concurrency: `groups` and `key` both say what shares units; give one of them")
-        check_sharing("Concurrency", self.store, self.when_away, self.share_as)
-        if self.store is not None:
-            effect = "calls are refused" if self.when_away == "refuse" else "each process limits its own calls"
-            prefix = f"concurrency/{join_digest(self.share_as, str(self.limit))[:12]}/"
-            notice = AwayNotice("Concurrency", effect)
-            self._shared = SharedUnits(self.store, self.limit, self.lease, prefix, notice)
+        self._shared = share_units(self.store, self.when_away, self.share_as, self.limit, self.lease)
         self._plain = self.groups is None and self.key is None and self.weight is None and self.store is None
         weights = [] if self.weight is None or callable(self.weight) else list(self.weight.values())
         self._heaviest = self.limit if callable(self.weight) else max([1, *weights])
@@ -150,7 +143,7 @@ class Concurrency:
             if key is None:
                 return await call_next(call)
             if self._shared is not None:
-                outcome = await self._run_shared(self._shared, call, call_next, name_key("Concurrency", key), weight)
+                outcome = await self._run_shared(self._shared, call, call_next, key, weight)
                 if outcome is not None:
                     return outcome
         loop, thread, partitions = self._last
@@ -172,23 +165,22 @@ class Concurrency:
                 partition.grant()
 
     async def _run_shared(
-        self, shared: SharedUnits, call: R, call_next: Handler[R], key: str, weight: int
+        self, shared: SharedUnits, call: R, call_next: Handler[R], key: Hashable, weight: int
     ) -> Outcome | None:
         """Run a call on units of the fleet; None: the store is away, and this process limits its own calls."""
-        lender = shared.find_lender(key)
+        name, holder = shared.name(key), find_holder(HOLDER.get())
+        lender = find_holder(holder, name)
         try:
             # Units that a call around this one holds come back only when it ends: no wait for these.
-            holder = await shared.acquire(key, weight, self.max_wait, self.max_queue if lender is None else 0)
+            units = await shared.acquire(key, weight, self.max_wait, self.max_queue if lender is None else 0)
         except StoreError:
             return Failure(Unavailable(call.tool.name, "store_away")) if self.when_away == "refuse" else None
-        if holder is not None:
-            return cast("Outcome", await shared.hold(key, holder, weight, partial(call_next, call)))
-        if lender is None or not await self._wait_for_loan(lender.loan):
+        if units is not None:
+            run = partial(_run_as_holder, Holder(name, holder), call, call_next)
+            return cast("Outcome", await shared.hold(key, units, weight, run))
+        if lender is None:
             return Failure(Unavailable(call.tool.name, "busy"))
-        try:
-            return await call_next(call)
-        finally:
-            lender.loan.release()
+        return await self._borrow(lender, call, call_next)
 
     async def _run_last(self, call: R, call_next: Handler[R], partition: Partition, weight: int) -> Outcome:
         """Run a call after which the heaviest finds too few units, or which has to wait itself."""

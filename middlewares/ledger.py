@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -275,6 +274,7 @@ class Ledger:
                 if kept["state"] == "begun" and await lives(self.store, kept["owner"], names.id):
                     if timing.monotonic() >= until:
                         return _away(call.tool.name, "this very call still runs; its result is not known yet")
+                    await self._flush()  # perhaps of a claim that could not be withdrawn at once
                     await self._wait(names.id, poll)
                     poll = min(poll * 1.5, _LAST_POLL)
                     continue
@@ -312,27 +312,38 @@ class Ledger:
         """Claim it. A task that is cancelled takes it back: a claim without an end would look like a lost body."""
         if names.id in owner.running:  # a twin in this process
             return None
-        owner.running.add(names.id)  # before others can see the claim
+        owner.running.add(names.id)  # before others can see the claim, and until none is left
         claim: Claim | None = None
+        maybe_written = False
         try:
             claim = await self._records.begin(call, owner, names, delivery, expect, seen, died)
             return claim
         except StoreError as exc:
-            if exc.maybe_written:
-                self._late.append(partial(self._records.withdraw, names, owner))
+            maybe_written = exc.maybe_written
             raise
-        except BaseException:  # cancelled, and it may be written all the same
-            owner.running.discard(names.id)
-            withdraw = partial(self._records.withdraw, names, owner)
-            withdrawn = False
-            with anyio.move_on_after(_CLOSING, shield=True):
-                withdrawn = await _is_written(withdraw)
-            if not withdrawn:
-                self._late.append(withdraw)
+        except BaseException:  # cancelled
+            maybe_written = True
             raise
         finally:
-            if claim is None:
+            if maybe_written:
+                await self._withdraw(names, owner)
+            elif claim is None:
                 owner.running.discard(names.id)
+
+    async def _withdraw(self, names: Names, owner: Owner) -> None:
+        """Take back a claim that was perhaps written, or later; until then it counts as one that runs."""
+
+        async def withdraw() -> None:
+            await self._records.withdraw(names, owner)
+            owner.running.discard(names.id)
+
+        withdrawn = False
+        try:
+            with anyio.move_on_after(_CLOSING, shield=True):
+                withdrawn = await _is_written(withdraw)
+        finally:
+            if not withdrawn:
+                self._late.append(withdraw)
 
     async def _come_again(self, call: ValidCall, names: Names, entry: Entry, kept: Delivery) -> Outcome | None:
         """The answer of a delivery that does not run any more; None: it may run again, if the store agrees."""

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from typing import ClassVar, Literal, TypeVar
 
-import anyio
 import attrs
 from returns.result import Failure
 
@@ -20,19 +16,56 @@ from ..engine.call_state import TURN
 from ..engine.compose import Handler, Placement
 from ..engine.errors import NotExecuted, Unavailable
 from ..once import join_digest
-from ..stage_state.shared_values import AwayNotice, SharedValues, check_sharing
-from ..stores import Memory, Store, StoreError
+from ..stage_state.limits import FleetStates, LocalStates, share
+from ..stores import Store, StoreError
 
 R = TypeVar("R", bound=ResolvedCall)
 _FOR_GOOD = 90 * 86_400.0  # seconds without a call after which a quota without a window is forgotten
-_SETTLE = 1.0  # seconds
 _PER = ("conversation", "principal", "tool", "turn")
+
+
+@attrs.define
+class _Used:
+    amount: float
+    begin: float  # of the window
 
 
 @attrs.frozen
 class _Asked:
     amount: float
     of_window: float | None = None  # a settlement: the begin of the window in which it was reserved
+
+
+@attrs.frozen
+class _Budget:
+    """So much in each window. Its answer: whether it was granted, and the begin of the window."""
+
+    most: float
+    per: str
+    window: float | None
+
+    def begin(self, now: float) -> _Used:
+        """Nothing is used."""
+        return _Used(0.0, now)
+
+    def decide(self, used: _Used, asks: _Asked, now: float) -> tuple[bool, float]:
+        """Reserve an amount, or settle one."""
+        if self.window is not None and now >= used.begin + self.window:
+            used.amount, used.begin = 0.0, now
+        settles = asks.of_window is not None
+        granted = asks.of_window == used.begin if settles else used.amount + asks.amount <= self.most
+        if granted:
+            used.amount = max(0.0, used.amount + asks.amount)
+        return granted, used.begin
+
+    def keep(self, used: _Used, now: float) -> float:
+        """Seconds until the window ends."""
+        return _FOR_GOOD if self.window is None else max(0.0, used.begin + self.window - now)
+
+
+def _undo(asked: _Asked, answer: tuple[bool, float]) -> _Asked | None:
+    granted, begin = answer
+    return _Asked(-asked.amount, of_window=begin) if granted else None
 
 
 @attrs.define(eq=False)
@@ -52,7 +85,7 @@ class Quota:
             Default None: 1 for each call.
         store: Where the quota is kept, to share it with other processes. Default None: in this process.
         when_away: While the store gives no answer, "refuse" refuses each call as Unavailable, ``store_away``, and
-            "local" lets it pass. Default "refuse".
+            "local" goes by the calls of this process alone. The log says so once. Default "refuse".
         share_as: Keeps apart quotas with equal options in one store. Default "".
 
     Raises:
@@ -77,19 +110,18 @@ class Quota:
     store: Store | None = attrs.field(default=None, kw_only=True)
     when_away: Literal["refuse", "local"] = attrs.field(default="refuse", kw_only=True)
     share_as: str = attrs.field(default="", kw_only=True)
-    _values: SharedValues[_Asked, tuple[bool, float]] = attrs.field(init=False, repr=False)
-    _notice: AwayNotice = attrs.field(init=False, repr=False)
-    _prefix: str = attrs.field(init=False, repr=False)
+    _local: LocalStates[_Used, _Asked, tuple[bool, float]] = attrs.field(init=False, repr=False)
+    _fleet: FleetStates[_Used, _Asked, tuple[bool, float]] | None = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         per: object = self.per
         if type(per) is not str or per not in _PER:
             refuse("Quota", "per", f"one of {', '.join(_PER)}", per)
-        check_sharing("Quota", self.store, self.when_away, self.share_as)
-        self._values = SharedValues(Memory() if self.store is None else self.store, self._decide)
-        self._notice = AwayNotice("Quota", "calls are refused" if self.when_away == "refuse" else "calls pass")
-        options = (self.share_as, repr(float(self.calls)), self.per, repr(self.window))
-        self._prefix = f"quota/{join_digest(*options)[:12]}/"
+        rule = _Budget(float(self.calls), self.per, self.window)
+        self._local = LocalStates(rule, timing.wall_time)
+        self._fleet = share(
+            "Quota", self.store, self.when_away, self.share_as, rule, _Used, clock=timing.wall_time, undo=_undo
+        )
 
     @property
     def resources(self) -> tuple[Store, ...]:
@@ -98,14 +130,15 @@ class Quota:
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``quota``, with the seconds until the window ends."""
-        key, reserved = self._prefix + self._key_of(call), self._cost_of(call, None)
+        key, reserved = self._key_of(call), self._cost_of(call, None)
+        states = self._fleet or self._local
         try:
-            with self._notice:
-                granted, begin = await self._values.ask(key, _Asked(reserved))
+            granted, begin = await states.ask(key, _Asked(reserved))
         except StoreError:
-            if self.when_away == "local":
-                return await call_next(call)
-            return Failure(Unavailable(call.tool.name, "store_away"))
+            if self.when_away == "refuse":
+                return Failure(Unavailable(call.tool.name, "store_away"))
+            states = self._local
+            granted, begin = states.decide(key, _Asked(reserved))
         if not granted:
             note_decision(call, "limit", name=f"quota of {self.calls:g} for each {self.per}", action="deny")
             left = None if self.window is None else max(0.0, begin + self.window - timing.wall_time())
@@ -114,8 +147,7 @@ class Quota:
         ran = not (type(outcome) is Failure and isinstance(outcome.failure(), (Unavailable, NotExecuted)))
         rest = (self._cost_of(call, outcome) if ran else 0.0) - reserved
         if rest:
-            with anyio.move_on_after(_SETTLE, shield=True), suppress(StoreError):
-                await self._values.ask(key, _Asked(rest, of_window=begin))
+            await states.tell(key, _Asked(rest, of_window=begin))
         return outcome
 
     def _key_of(self, call: ResolvedCall) -> str:
@@ -129,23 +161,3 @@ class Quota:
 
     def _cost_of(self, call: ResolvedCall, outcome: Outcome | None) -> float:
         return 1.0 if self.cost is None else max(0.0, float(self.cost(call, outcome)))
-
-    def _decide(
-        self, value: bytes | None, asked: Sequence[_Asked]
-    ) -> tuple[bytes | None, float, list[tuple[bool, float]]]:
-        now = timing.wall_time()
-        window = math.inf if self.window is None else self.window
-        used, begin = (0.0, now) if value is None else json.loads(value)
-        if now >= begin + window:
-            used, begin = 0.0, now
-        changed = False
-        answers: list[tuple[bool, float]] = []
-        for each in asked:
-            settles = each.of_window is not None
-            granted = each.of_window == begin if settles else used + each.amount <= self.calls
-            if granted:
-                used = max(0.0, used + each.amount)
-                changed = True
-            answers.append((granted, begin))
-        kept = _FOR_GOOD if self.window is None else max(1.0, begin + window - now)
-        return (json.dumps([used, begin]).encode() if changed else None), kept, answers

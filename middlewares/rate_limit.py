@@ -3,33 +3,94 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
-from contextlib import suppress
-from threading import Lock
-from typing import Any, ClassVar, Literal, TypeVar, overload
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from functools import partial
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, overload
 
-import anyio
 import attrs
 from returns.result import Failure
 
 from ..base import timing
-from ..base.forking import register_after_fork
 from ..base.options import check_number, is_count, is_function, is_number
 from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Unavailable
-from ..once import join_digest
-from ..stage_state.shared_values import AwayNotice, SharedValues, check_sharing, name_key
+from ..stage_state.limits import FleetStates, LocalStates, share
 from ..stores import Store, StoreError
 
 R = TypeVar("R", bound=ResolvedCall)
-_GIVE_BACK = 1.0  # seconds
 _SPARE = 60.0  # seconds
 
 
-@attrs.define(eq=False)
-class _Partition:
-    slot: float = -math.inf  # when the next call fits
+@attrs.define
+class _Slots:
+    following: float = -math.inf  # when the next call fits
+    queued: float = -math.inf  # the same after the last call that had to wait for its slot
+    rested: float = -math.inf  # when a call last found the whole burst
+
+
+class _Slot(NamedTuple):
+    wait: float  # seconds until it comes
+    following: float  # the time of the one behind it
+    at: float  # when it was taken, or refused
+
+
+@attrs.frozen
+class _Asked:
+    max_wait: float = 0.0  # seconds
+    returns: _Slot | None = None  # that comes back
+
+
+_NOW = _Asked()
+
+
+@attrs.frozen
+class _Gcra:
+    """The generic cell rate algorithm."""
+
+    interval: float  # seconds for one call at the even pace
+    slack: float  # seconds that a burst is ahead of it
+    roundings: int  # of floats, on the way to a slot
+
+    def begin(self, now: float) -> _Slots:  # noqa: ARG002
+        """No call has come."""
+        return _Slots()
+
+    def decide(self, slots: _Slots, asks: _Asked, now: float) -> _Slot:
+        """Take the next slot, unless it is too far away; or take one back."""
+        if asks.returns is not None:
+            if _can_return(slots, asks.returns):
+                slots.following -= self.interval
+            return asks.returns
+        slot = max(slots.following, now - self.slack)  # a rest is worth one burst, however long it was
+        wait, following = self._seconds_until(slot, now), slot + self.interval
+        if wait <= asks.max_wait:
+            if slots.following < slot:
+                slots.rested = now
+            slots.following = following
+            if wait:
+                slots.queued = following
+        return _Slot(wait, following, now)
+
+    def keep(self, slots: _Slots, now: float) -> float:
+        """Seconds until the whole burst is there again, and some more, for the clocks of hosts may differ."""
+        return max(0.0, slots.following - now) + self.slack + _SPARE
+
+    def _seconds_until(self, slot: float, now: float) -> float:
+        """Return the seconds until a slot; 0 if it has come, or if the difference is only rounding of floats."""
+        wait = slot - now
+        if wait <= 0:
+            return 0.0
+        return wait if wait > self.roundings * math.ulp(max(abs(now), self.slack)) else 0.0
+
+
+def _can_return(slots: _Slots, slot: _Slot) -> bool:
+    """A slot is the last one; or no call behind it waited, and the burst has not been whole since."""
+    return slots.following == slot.following or (slots.queued < slot.following and slots.rested <= slot.at)
+
+
+def _undo(asked: _Asked, slot: _Slot) -> _Asked | None:
+    return _Asked(returns=slot) if slot.wait <= asked.max_wait else None
 
 
 @attrs.define(eq=False)
@@ -59,11 +120,6 @@ class RateLimit:
             "local" limits the calls of this process by themselves. The log says so once. Default "refuse".
         share_as: Keeps apart limits with equal options in one store. Default "".
 
-    Attributes:
-        shared: The slots in the store. None: without ``store``.
-        interval: Seconds for one call at the even pace.
-        slack: Seconds that a burst is ahead of the even pace.
-
     Raises:
         SetupError: An option is out of its range, or of another type.
     """
@@ -89,25 +145,26 @@ class RateLimit:
     store: Store | None = attrs.field(default=None, kw_only=True)
     when_away: Literal["refuse", "local"] = attrs.field(default="refuse", kw_only=True)
     share_as: str = attrs.field(default="", kw_only=True)
-    shared: SharedSlots | None = attrs.field(init=False, default=None, repr=False)
-    interval: float = attrs.field(init=False, repr=False)
-    slack: float = attrs.field(init=False, repr=False)
-    _roundings: int = attrs.field(init=False, repr=False)  # of floats, on the way to a slot
-    _by_default: bool = attrs.field(init=False, repr=False)  # whether it has the default clock
-    _partitions: dict[Hashable, _Partition] = attrs.field(init=False, factory=dict[Hashable, _Partition], repr=False)
-    _swept: float = attrs.field(init=False, default=-math.inf, repr=False)
-    _lock: Lock = attrs.field(init=False, factory=Lock, repr=False)
+    _local: LocalStates[_Slots, _Asked, _Slot] = attrs.field(init=False, repr=False)
+    _fleet: FleetStates[_Slots, _Asked, _Slot] | None = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         burst = max(1, int(self.rate)) if self.burst is None else self.burst
-        self.interval = self.per / self.rate
-        self.slack = self.interval * (burst - 1)
-        self._roundings = burst + 1
-        self._by_default = self.clock is timing.monotonic
-        check_sharing("RateLimit", self.store, self.when_away, self.share_as)
-        if self.store is not None:
-            self.shared = SharedSlots(self, self.store)
-        register_after_fork(self._renew_lock)
+        interval = self.per / self.rate
+        rule = _Gcra(interval, interval * (burst - 1), burst + 1)
+        wall = timing.wall_time if self.clock is timing.monotonic else self.clock
+        self._local = LocalStates(rule, self.clock)
+        self._fleet = share(
+            "RateLimit",
+            self.store,
+            self.when_away,
+            self.share_as,
+            rule,
+            _Slots,
+            clock=wall,
+            only_grows=True,
+            undo=_undo,
+        )
 
     @property
     def resources(self) -> tuple[Store, ...]:
@@ -117,7 +174,7 @@ class RateLimit:
     @property
     def as_middleware(self) -> Callable[[Any, Handler[Any]], Coroutine[Any, Any, Outcome]] | None:
         """The middleware that this limit is with a store; None: without one it is a check."""
-        return None if self.shared is None else QueueingRateLimit(self, 0.0).__call__
+        return None if self._fleet is None else QueueingRateLimit(self, 0.0).__call__
 
     @overload  # first: where a type is still to be found, mypy takes the first one that may fit
     def __call__(self, call: R, call_next: Handler[R]) -> Coroutine[Any, Any, Outcome]: ...
@@ -132,25 +189,10 @@ class RateLimit:
         """
         if call_next is not None:
             return QueueingRateLimit(self, 0.0)(call, call_next)
-        if self.key is None and not call.principal:
-            key: Hashable = call.tool.name
-        elif (key := self.key_of(call)) is None:
+        key = self.key_of(call)
+        if key is None:
             return call
-        now = timing.now() if self._by_default else self.clock()
-        lock = self._lock
-        lock.acquire()  # `with` takes twice as long
-        try:
-            partition = self._partitions[key]
-            slot = partition.slot
-            if slot <= now:
-                earliest = now - self.slack  # a rest is worth one burst, however long it was
-                partition.slot = (slot if slot > earliest else earliest) + self.interval  # noqa: FURB136  # max is slow
-                return call
-        except KeyError:
-            pass  # the first call of a partition
-        finally:
-            lock.release()
-        wait, _ = self.reserve(key, 0.0)
+        wait = self._local.decide(key, _NOW).wait
         return Failure(Unavailable(call.tool.name, "rate_limited", wait)) if wait else call
 
     def queueing(self, *, max_wait: float) -> QueueingRateLimit:
@@ -173,47 +215,24 @@ class RateLimit:
             return self.key(call)
         return (call.tool.name, call.principal) if call.principal else call.tool.name  # the hash of a str is cached
 
-    def reserve(self, key: Hashable, max_wait: float) -> tuple[float, float]:
-        """Take the next slot of a partition, unless it is more than ``max_wait`` seconds away.
+    async def reserve(self, key: Hashable, max_wait: float) -> tuple[float, Callable[[], Awaitable[object]]]:
+        """Take the next slot, unless it is more than ``max_wait`` seconds away.
 
         Returns:
-            The seconds until the slot, and the time of the slot behind it, which identifies it for `release`.
+            The seconds until the slot, and how to give it back.
+
+        Raises:
+            StoreError: The store gave no answer, and ``when_away`` is "refuse".
         """
-        with self._lock:
-            now = self.clock()
-            if key not in self._partitions:
-                self._forget_rested(now)
-            partition = self._partitions.setdefault(key, _Partition())
-            wait, following = self.find_slot(partition.slot, now)
-            if wait <= max_wait:
-                partition.slot = following
-            return wait, following
-
-    def find_slot(self, slot: float, now: float) -> tuple[float, float]:
-        """The seconds until the next slot of a partition, and the time of the slot behind it."""
-        slot = max(slot, now - self.slack)  # a rest is worth one burst, however long it was
-        return self._seconds_until(slot, now), slot + self.interval
-
-    def release(self, key: Hashable, following: float) -> None:
-        """Give a reserved slot back, unless a later call has reserved the slot behind it."""
-        with self._lock:
-            partition = self._partitions.get(key)
-            if partition is not None and partition.slot == following:
-                partition.slot = following - self.interval
-
-    def _renew_lock(self) -> None:
-        self._lock = Lock()
-
-    def _seconds_until(self, slot: float, now: float) -> float:
-        """Return the seconds until a slot; 0 if it has come, or if the difference is only rounding of floats."""
-        wait = slot - now
-        return wait if wait > self._roundings * math.ulp(max(abs(now), self.slack)) else 0.0
-
-    def _forget_rested(self, now: float) -> None:
-        """Forget partitions that have their whole burst again; rarely enough that a call pays for a few of them."""
-        if now - self._swept >= self.slack + self.interval:
-            self._swept = now
-            self._partitions = {key: each for key, each in self._partitions.items() if each.slot > now - self.slack}
+        states, asked = self._fleet or self._local, _Asked(max_wait)
+        try:
+            slot = await states.ask(key, asked)
+        except StoreError:
+            if self.when_away == "refuse":
+                raise
+            states = self._local
+            slot = states.decide(key, asked)
+        return slot.wait, partial(states.tell, key, _Asked(returns=slot))
 
 
 @attrs.frozen(eq=False)
@@ -237,110 +256,21 @@ class QueueingRateLimit:
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``rate_limited``, with the seconds until a call fits."""
-        limit = self.limit
+        limit, name = self.limit, call.tool.name
         key = limit.key_of(call)  # once: after a wait, or in a cancelled call, it must not raise or change its mind
-        if key is not None and limit.shared is not None:
-            refused = await self._wait_shared(limit.shared, call, key)
-            if refused is not None:
-                return refused
-        elif key is not None and limit.reserve(key, 0.0)[0]:
-            max_wait = min(self.max_wait, timing.time_left())
-            wait, following = limit.reserve(key, max_wait)
-            if wait > max_wait:
-                return Failure(Unavailable(call.tool.name, "rate_limited", wait))
-            if wait:  # else the slot has come by now
-                await self._wait(key, wait, following)
-        return await call_next(call)
-
-    async def _wait(self, key: Hashable, seconds: float, following: float) -> None:
-        slept = False
+        if key is None:
+            return await call_next(call)
+        max_wait = min(self.max_wait, timing.time_left()) if self.max_wait else 0.0
         try:
-            await self.limit.sleep(seconds)
-            slept = True
-        finally:
-            if not slept:  # cancelled
-                self.limit.release(key, following)
-
-    async def _wait_shared(self, fleet: SharedSlots, call: ResolvedCall, key: Hashable) -> Failure[Unavailable] | None:
-        """Take a slot of the fleet, and wait for it; the refusal, if there is none in time."""
-        name, max_wait = call.tool.name, min(self.max_wait, timing.time_left()) if self.max_wait else 0.0
-        shared: SharedSlots | None = fleet
-        try:
-            wait, following = await fleet.reserve(key, max_wait)
+            wait, give_back = await limit.reserve(key, max_wait)
         except StoreError:
-            if self.limit.when_away == "refuse":
-                return Failure(Unavailable(name, "store_away"))
-            wait, following = self.limit.reserve(key, max_wait)
-            shared = None
+            return Failure(Unavailable(name, "store_away"))
         if wait > max_wait:
             return Failure(Unavailable(name, "rate_limited", wait))
-        slept = not wait
-        try:
-            if wait:
-                await self.limit.sleep(wait)
-                slept = True
-        finally:
-            if not slept and shared is not None:  # cancelled
-                await shared.release(key, following)
-            elif not slept:
-                self.limit.release(key, following)
-        return None
-
-
-@attrs.frozen
-class _Asked:
-    """One caller of a round: how long it would wait, or the slot that it gives back."""
-
-    max_wait: float = 0.0
-    returns: float | None = None
-
-
-@attrs.define(eq=False)
-class SharedSlots:
-    """The slots of a limit in a store: for each key the time of the next one, by the wall clock."""
-
-    limit: RateLimit
-    store: Store
-    _notice: AwayNotice = attrs.field(init=False)
-    _values: SharedValues[_Asked, tuple[float, float]] = attrs.field(init=False)
-    _prefix: str = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        limit = self.limit
-        refuses = limit.when_away == "refuse"
-        effect = "calls are refused" if refuses else "each process limits its own calls"
-        self._notice = AwayNotice("RateLimit", effect)
-        self._values = SharedValues(self.store, self._decide, only_grows=True)
-        options = join_digest(limit.share_as, repr(float(limit.rate)), repr(float(limit.per)), repr(limit.burst))
-        self._prefix = f"rate_limit/{options[:12]}/"
-
-    async def reserve(self, key: Hashable, max_wait: float) -> tuple[float, float]:
-        """As `RateLimit.reserve`, for the fleet.
-
-        Raises:
-            StoreError: The store gave no answer.
-        """
-        with self._notice:
-            return await self._values.ask(self._prefix + name_key("RateLimit", key), _Asked(max_wait))
-
-    async def release(self, key: Hashable, following: float) -> None:
-        """Give a slot back, unless a later call has the one behind it; for a second, also in a cancelled call."""
-        with anyio.move_on_after(_GIVE_BACK, shield=True), suppress(StoreError):
-            await self._values.ask(self._prefix + name_key("RateLimit", key), _Asked(returns=following))
-
-    def _decide(self, value: bytes | None, asked: Sequence[_Asked]) -> tuple[bytes | None, float, list[Any]]:
-        limit = self.limit
-        now = timing.wall_time() if limit.clock is timing.monotonic else limit.clock()
-        before = slot = -math.inf if value is None else float(value)
-        answers: list[tuple[float, float]] = []
-        for each in asked:
-            if each.returns is not None:
-                slot = slot - limit.interval if slot == each.returns else slot
-                answers.append((0.0, 0.0))
-                continue
-            wait, following = limit.find_slot(slot, now)
-            if wait <= each.max_wait:
-                slot = following
-            answers.append((wait, following))
-        kept = slot - now + limit.slack + _SPARE  # seconds until the whole burst is there again, and clocks may differ
-        return (None, 0.0, answers) if slot == before else (repr(slot).encode(), max(kept, _SPARE), answers)
+        if wait:
+            try:
+                await limit.sleep(wait)
+            except BaseException:  # cancelled
+                await give_back()
+                raise
+        return await call_next(call)

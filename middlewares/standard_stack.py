@@ -28,18 +28,15 @@ if TYPE_CHECKING:
     from ..stores import Store
 
 
-<<<<<<< ours
 _ATTEMPTS = 3
-_NOT_GIVEN: Any = type("NotGiven", (), {"__repr__": lambda _: "<as by default>"})()  # None is a value as well
-=======
+
+
 class _NotGiven:
     def __repr__(self) -> str:
         return "<as by default>"
 
 
 _NOT_GIVEN: Any = _NotGiven()  # None is a value as well
-_OF_A_SERVER = ("tools", "telemetry", "trust_annotations")
->>>>>>> theirs
 
 
 def standard(

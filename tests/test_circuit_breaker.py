@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from returns.result import Failure, Success
@@ -34,7 +34,7 @@ from toolcall_pipeline import (
 )
 from toolcall_pipeline.middlewares import RateLimit, Retry, Trace, standard
 from toolcall_pipeline.middlewares.circuit_breaker import CircuitBreaker
-from toolcall_pipeline.stage_state.breaker_window import CallWindow
+from toolcall_pipeline.stage_state import limits
 from toolcall_pipeline.testing import FakeClock, assert_trace, recorded_spans, script
 from toolcall_pipeline.tools.availability import ExpiringGate
 
@@ -291,10 +291,11 @@ def test_calls_from_before_a_change_do_not_count(late: Outcome, options: dict[st
         clock.now += 30
     if when == "closed":
         run(breaker, DONE)
-    before = [is_open(breaker), breaker._transitions]
+    circuit = breaker._local.by_key["probe"].state
+    before = [is_open(breaker), circuit.transition]
     for call in hanging:
         call.ends(late)
-    assert [is_open(breaker), breaker._transitions] == before == [when == "open", 2 if when == "closed" else 1]
+    assert [is_open(breaker), circuit.transition] == before == [when == "open", 2 if when == "closed" else 1]
 
 
 @pytest.mark.parametrize("options", [{}, {"failure_ratio": 0.5, "min_calls": 99}], ids=["in a row", "ratio"])
@@ -327,23 +328,6 @@ async def test_an_exception_is_no_probe() -> None:
     with pytest.raises(ZeroDivisionError):
         await breaker(a_call(), script(ZeroDivisionError()))
     assert not is_open(breaker)
-
-
-@given(st.lists(st.tuples(st.integers(0, 30), st.booleans())))
-@example([(2, False), (18, True)])
-@example([(0, False), (2, True), (18, False)])
-def test_a_window_counts_its_last_ten_parts(calls: list[tuple[int, bool]]) -> None:
-    """A call counts in the part of the window that it ends in, and until ten later parts have begun."""
-    window, half_seconds, known = CallWindow(10.0, 0.0), 0, list[tuple[int, bool]]()
-    for later, failed in calls:
-        half_seconds += later
-        now = half_seconds / 2
-        if failed or not window.add_success(now):
-            window.add(now, failed=failed)
-        known.append((int(now), failed))
-        counted = [each for part, each in known if part > int(now) - 10]
-        assert window.failure_ratio(len(counted)) == sum(counted) / len(counted)
-        assert window.failure_ratio(len(counted) + 1) == 0.0
 
 
 # Options beside a window of 10 seconds; what happens, as above, and A: an answer; whether the breaker is open then.
@@ -445,10 +429,9 @@ class Breaker(RuleBasedStateMachine):
             min_calls=4,
             open_for=4,
             max_open_for=10,
+            probes=2,
             clock=self.clock,
         )
-        self.breaker.probes = 2
-        self.breaker._swept = math.inf  # never forgets a circuit
         self.expected = {"": Expected(), "b": Expected()}
         self.running: list[tuple[Running, Expected, bool, int]] = []
 
@@ -543,16 +526,20 @@ def test_who_shares_a_breaker(key: Any, opened: list[bool], ratio: float | None)
         pytest.param({"failure_ratio": 0.5}, [FAILED], 3600, id="a failure in a window"),
     ],
 )
-def test_quiet_partitions_are_forgotten(options: dict[str, Any], outcomes: list[Outcome], quiet: float) -> None:
+def test_quiet_partitions_are_forgotten(
+    options: dict[str, Any], outcomes: list[Outcome], quiet: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A quiet principal is forgotten when others come, and not before its state has no meaning any more."""
+    monkeypatch.setattr(limits, "_MANY", 1)
     clock = FakeClock()
     breaker: Any = CircuitBreaker(clock=clock, open_for=1, **options)
+    breaker._local._sweep_at = 1
     step = quiet / 100
     for number in range(400):
         for outcome in outcomes:
             run(breaker, outcome, a_call(principal=str(number)))
         clock.now += step
-    assert 99 <= len(breaker._circuits) <= 100 + 2 * 60 / step + 2
+    assert 99 <= len(breaker._local.by_key) <= 2 * (100 + 2)
 
 
 def others(breaker: CircuitBreaker, clock: FakeClock, seconds: int) -> None:
@@ -597,7 +584,7 @@ def test_healthy_partitions_take_no_memory() -> None:
     for number in range(100):
         run(breaker, DONE, a_call(principal=str(number)))
         run(breaker, ANSWERED, a_call(principal=str(number)))
-    assert breaker._circuits == {}
+    assert breaker._local.by_key == {}
 
 
 @pytest.mark.parametrize(
@@ -738,7 +725,7 @@ def test_a_tool_is_offered_when_no_breaker_keeps_it_closed(steps: list[tuple[str
         run(breakers[name], outcome)
         for _ in range(2):
             open_for = [
-                circuit.seconds_left(clock.now) for each in breakers.values() for circuit in each._circuits.values()
+                held.state.seconds_left(clock.now) for each in breakers.values() for held in each._local.by_key.values()
             ]
             assert bool(tools.callable_names()) is not any(open_for)
             clock.now += seconds
@@ -754,7 +741,7 @@ def test_principals_may_share_a_view(steps: list[tuple[str, Outcome, int]]) -> N
         run(breaker, outcome, a_call(principal=principal))
         clock.now += seconds
         assert bool(view.callable_names()) is not any(
-            circuit.seconds_left(clock.now) for circuit in breaker._circuits.values()
+            held.state.seconds_left(clock.now) for held in breaker._local.by_key.values()
         )
         assert tools.callable_names() == ["probe"]
 

@@ -15,7 +15,7 @@ from limit_cases import CASES, DONE, check_rate, check_units, run, units_of
 from support import PATIENT
 from toolcall_pipeline import SetupError, Stack, ToolRegistry, Unavailable
 from toolcall_pipeline.middlewares import CircuitBreaker, Concurrency, Execute, RateLimit, Resolve, Validate, standard
-from toolcall_pipeline.stage_state import shared_units
+from toolcall_pipeline.stage_state import shared_units, shared_values
 from toolcall_pipeline.stage_state.shared_values import SharedValues
 from toolcall_pipeline.stores import Change, Entry, Memory, SQLite, StoreError
 from toolcall_pipeline.testing import FakeClock, assert_failure, assert_success, check_stage
@@ -136,8 +136,8 @@ async def test_a_cancelled_leader_hands_the_round_on() -> None:
 
 async def test_units_that_reach_a_cancelled_call_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Units that were handed to a call while it asked the store are free again when the call is cancelled."""
-    for name in ("_HANDED_ON", "_GIVE_BACK"):
-        monkeypatch.setattr(shared_units, name, PATIENT)
+    monkeypatch.setattr(shared_units, "_HANDED_ON", PATIENT)
+    monkeypatch.setattr(shared_values, "_TELL", PATIENT)
     store = Switched()
     units: Any = units_of(Concurrency(1, store=store))
     holder = await units.acquire("key", 1, None, None)

@@ -1,8 +1,9 @@
 """``python -m benchmarks.scale.torture``: tries to make an effect happen twice, lose a result, raise, or block.
 
-Four trials: ``toolcall run`` killed with SIGKILL and resumed, with threads and with processes; a soak of calls with
-random faults on both event loops; shapes of stacks with stages that misbehave, found by hypothesis; and hostile inputs
-against the bound on the time that a call may hold the loop. ``--short`` takes about three minutes.
+Five trials: ``toolcall run`` killed with SIGKILL and resumed, with threads and with processes; a soak of calls with
+random faults on both event loops; shapes of stacks with stages that misbehave, found by hypothesis; groups of calls of
+which any are cancelled, through each stage with a store; and hostile inputs against the bound on the time that a call
+may hold the loop. ``--short`` takes about four minutes.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Effort:
         lines: of mutating calls that the killed runs work on.
         calls: of the soak, for each event loop.
         examples: of hypothesis, for each property.
+        groups: of calls of which some are cancelled, for each stage, store and event loop.
         seconds: of random hostile inputs, beside the hand-made ones.
     """
 
@@ -41,11 +43,12 @@ class Effort:
     lines: int
     calls: int
     examples: int
+    groups: int
     seconds: int
 
 
-LONG = Effort(kills=20, lines=2_500, calls=100_000, examples=2_000, seconds=240)
-SHORT = Effort(kills=6, lines=600, calls=5_000, examples=200, seconds=30)
+LONG = Effort(kills=20, lines=2_500, calls=100_000, examples=2_000, groups=10_000, seconds=240)
+SHORT = Effort(kills=6, lines=600, calls=5_000, examples=200, groups=100, seconds=30)
 
 
 def kill(effort: Effort) -> Iterator[str]:
@@ -86,6 +89,15 @@ def try_all(effort: Effort) -> Iterator[str]:
         yield from run_elsewhere(f"soak on {backend}", *module)
     property_tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_effects.py")
     yield from run_elsewhere("shapes of stacks", *property_tests, TOOLCALL_EXAMPLES=str(effort.examples))
+    for kind in ("memory", "lets_others", "file"):
+        for stage in ("quota", "rate_limit", "concurrency", "circuit_breaker", "audit", "ledger"):
+            groups = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "-k", f"{kind} and {stage}")
+            yield from run_elsewhere(
+                f"cancelled groups, {stage} in {kind}",
+                *groups,
+                "tests/test_cancelled_groups.py",
+                TOOLCALL_GROUPS=str(effort.groups),
+            )
     hostile = ("-m", "benchmarks.scale.worst", "--check", "--seconds", str(effort.seconds))
     yield from run_elsewhere("hostile inputs", *hostile)
 

@@ -68,12 +68,23 @@ class AuditLog:
     secret: bytes = attrs.field(default=b"", repr=False)
     _values: SharedValues[str, tuple[int, str, str]] = attrs.field(init=False, repr=False)
     _tried: tuple[bytes | None, int] = attrs.field(init=False, default=(None, 0), repr=False)
+    _has_begun: bool = attrs.field(init=False, default=False, repr=False)  # there was a head
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
             refuse("Audit", "store", "a store, such as stores.SQLite(path)", self.store)
         check_secret("Audit", self.secret, _LONGEST_SECRET)
         self._values = SharedValues(self.store, self._extend, beside=_list_changes)
+
+    async def begin(self) -> None:
+        """Write the head of a chain without rows, if there is no head.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        if await self.store.get(_HEAD) is None:
+            await self.store.write(Change(_HEAD, json.dumps(self._seal(0, "")).encode(), None))
+        self._has_begun = True
 
     async def append(self, row: Row) -> str:
         """Append a row: JSON values. It gets ``number``, ``before`` and, if it has none, ``at``.
@@ -84,7 +95,7 @@ class AuditLog:
         Raises:
             StoreError: The store gave no answer, or its rows do not follow on its head.
         """
-        text = json.dumps({"at": timing.wall_time(), **row}, ensure_ascii=False, default=str)
+        text = _to_text(row)
         try:
             number, digest, _ = await self._values.ask(_HEAD, text)
         except StoreError:
@@ -104,7 +115,7 @@ class AuditLog:
         head = None if entry is None else _read_head(entry.value)
         if entry is None or head is None or head.keyed != bool(self.secret):
             return ()
-        text = json.dumps({"at": timing.wall_time(), **row}, ensure_ascii=False, default=str)
+        text = _to_text(row)
         value, _, answers = self._extend(entry.value, [text])
         return (Change(_HEAD, value, entry.version), *_list_changes([text], answers))
 
@@ -162,7 +173,7 @@ class AuditLog:
     def _follow(self, head: _Head | None, found: dict[int, tuple[str, str]], last: int) -> list[str]:
         """The faults along the chain, from its first row to its head."""
         if head is None:
-            return ["the head is missing, and there are rows"] if found else []
+            return ["the head is missing: nobody has opened an audit here, or the head was removed"]
         faults: list[str] = []
         if head.keyed != bool(self.secret):
             return [f"the rows were written {'with' if head.keyed else 'without'} a secret"]
@@ -194,7 +205,9 @@ class AuditLog:
         """The head after some more rows, and the rows: number, digest and text of each."""
         self._tried = (value, self._tried[1] + 1 if self._tried[0] == value else 0)
         head = None if value is None else _read_head(value)
-        if self._tried[1] > _STUCK or (value is not None and head is None):
+        was_removed = value is None and self._has_begun
+        self._has_begun = True
+        if was_removed or self._tried[1] > _STUCK or (value is not None and head is None):
             raise StoreError("the rows of the audit do not follow on its head: see `toolcall audit STORE verify`")
         if head is not None and head.keyed != bool(self.secret):
             raise StoreError(f"the audit in this store is written {'with' if head.keyed else 'without'} a secret")
@@ -220,6 +233,16 @@ class AuditLog:
 def _list_changes(_texts: Sequence[str], rows: Sequence[tuple[int, str, str]]) -> list[Change]:
     """The rows as changes that fail if there is a row of that number."""
     return [Change(_name(number), text.encode("utf-8", "surrogatepass"), None) for number, _, text in rows]
+
+
+def _to_text(row: Row) -> str:
+    """A row as JSON. What JSON cannot hold, such as an integer of thousands of digits, is left out by name."""
+    row = {"at": timing.wall_time(), **row}
+    try:
+        return json.dumps(row, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        plain = {name: value for name, value in row.items() if isinstance(value, str | float | bool)}
+        return json.dumps({**plain, "left_out": sorted(row.keys() - plain.keys())}, ensure_ascii=False)
 
 
 def _name(number: int) -> str:

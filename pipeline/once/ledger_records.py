@@ -250,7 +250,7 @@ class Records:
     async def withdraw(self, names: Names, owner: Owner) -> None:
         """Take back a claim that was perhaps written, and whose body did not begin."""
         _, intent = await self.read(names.intent)
-        if names.id not in owner.running and intent.get("open", {}).get(names.id, [""])[0] == owner.name:
+        if intent.get("open", {}).get(names.id, [""])[0] == owner.name:
             await self.decide(names.id, names.intent, None, "", known="no")
 
     async def _take_out(self, intent: str, id_: str, known: Known) -> list[Change]:

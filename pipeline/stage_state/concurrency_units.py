@@ -96,7 +96,7 @@ class Holder:
     A call that took its units before this one may wait, since this call goes on.
     """
 
-    partition: Partition
+    partition: Partition | str  # the key of one in a store
     outer: Holder | None  # around this one
     ended: bool = False  # a task that the tool left running may have copied the context
     loan: anyio.Lock = attrs.field(init=False, factory=anyio.Lock)
@@ -124,8 +124,8 @@ def find_loop() -> KnownLoop:
     return loop
 
 
-def find_holder(holder: Holder | None, partition: Partition | None = None) -> Holder | None:
+def find_holder(holder: Holder | None, partition: Partition | str | None = None) -> Holder | None:
     """The nearest call around this one that still runs and, if a partition is given, holds units of it."""
-    while holder is not None and (holder.ended or (partition is not None and holder.partition is not partition)):
+    while holder is not None and (holder.ended or (partition is not None and holder.partition != partition)):
         holder = holder.outer
     return holder

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import anyio
@@ -17,9 +16,6 @@ import attrs
 
 from ..base.event_loops import EventLoop, get_event_loop
 from ..base.forking import register_after_fork
-from ..base.options import check_type, refuse
-from ..base.setup_error import SetupError
-from ..once import NotPlainError, digest
 from ..privacy.safe_logs import get_logger
 from ..stores import Change, Entry, Store, StoreError
 
@@ -27,25 +23,53 @@ A = TypeVar("A")  # what a caller asks
 B = TypeVar("B")  # the answer
 Decide: TypeAlias = Callable[[bytes | None, Sequence[A]], tuple[bytes | None, float | None, list[B]]]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.05  # seconds after another process came first
+_PATIENCE = 30.0  # seconds that a caller waits at most: longer than a store does
+_TELL = 1.0  # seconds that a call waits at its end, also one that was cancelled
 _MANY = 1024  # values whose last version is remembered
 _log = get_logger("stores")
 
 
 @attrs.define(eq=False)
-class _Caller(Generic[A, B]):
+class AwayNotice:
+    """Says in the log once that the store of a limit is away, and once that it answers again."""
+
+    limit: str  # its name
+    effect: str  # what becomes of calls meanwhile
+    _is_away: bool = attrs.field(init=False, default=False)
+
+    def note(self, error: Exception | None) -> None:
+        """The store gave an answer, or none: a `StoreError`."""
+        if isinstance(error, StoreError) and not self._is_away:
+            self._is_away = True
+            _log.warning("%s: the store gives no answer, so %s: %s", self.limit, self.effect, error)
+        elif error is None and self._is_away:
+            self._is_away = False
+            _log.warning("%s: the store answers again", self.limit)
+
+
+@attrs.define(eq=False)
+class _Question(Generic[A, B]):
+    """What one caller asks. It goes on without its caller once a round has taken it up."""
+
     asks: A
     signal: Any
     answer: B | None = None
-    error: StoreError | None = None
-    leads: bool = False  # woken to do the next round
+    error: Exception | None = None
+    ended: bool = False  # there is an answer or an error
+    left: bool = False  # nobody will read the answer
+
+    def end(self, error: Exception | None) -> None:
+        """There is an answer; or an error, if one is given."""
+        self.error, self.ended = error, True
 
 
 @attrs.define(eq=False)
 class SharedValues(Generic[A, B]):
     """Values under keys of a store, each changed by a function of what callers ask.
 
-    One caller at a time makes the round for all that wait in its event loop; then the first of those that came
-    meanwhile makes the next one. A caller that is cancelled hands the round on.
+    A task of its own makes the rounds for all that wait in its event loop, one round after the other. It belongs to no
+    caller, so whoever is cancelled leaves the others their answers; and what was decided for one that is gone is undone
+    in the next round.
 
     Args:
         store: The store.
@@ -56,17 +80,21 @@ class SharedValues(Generic[A, B]):
             None: there are none.
         only_grows: Whether an older value can only say less than the present one: then a refusal by the value that
             this process wrote last is right, and needs no look at the store.
+        undo: Returns what has to be asked to take back an answer that nobody read; None: nothing. Default None: no
+            answer is taken back.
+        notice: Logs that the store is away. Default None: nobody does.
     """
 
     store: Store
     decide: Decide[A, B]
     only_grows: bool = False
     beside: Callable[[Sequence[A], Sequence[B]], Sequence[Change]] | None = None
-    _waiting: dict[tuple[int, str], list[_Caller[A, B]]] = attrs.field(
-        init=False, factory=dict[tuple[int, str], list["_Caller[A, B]"]]
-    )  # by event loop and key, while a round is made
+    undo: Callable[[A, B], A | None] | None = None
+    notice: AwayNotice | None = None
+    _queues: dict[tuple[EventLoop, str], list[_Question[A, B]]] = attrs.field(
+        init=False, factory=dict[tuple[EventLoop, str], list["_Question[A, B]"]]
+    )  # what waits for the next round, as long as there are rounds
     _known: dict[str, Entry] = attrs.field(init=False, factory=dict[str, Entry])  # the last ones that we wrote
-    _loop: EventLoop | None = attrs.field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         register_after_fork(self._restart_in_child)
@@ -74,63 +102,116 @@ class SharedValues(Generic[A, B]):
     async def ask(self, key: str, asks: A) -> B:
         """Have one thing decided.
 
+        A caller that is cancelled waits until what was decided for it is undone, for a second at most.
+
         Raises:
             StoreError: The store gave no answer.
         """
-        loop = self._loop
-        if loop is None or not loop.is_current():
-            loop = self._loop = get_event_loop()
-        place = id(loop), key
-        caller: _Caller[A, B] = _Caller(asks, None)
-        waiting = self._waiting.get(place)
-        if waiting is None:
-            self._waiting[place] = []
-        else:
-            caller.signal = loop.make_signal()
-            waiting.append(caller)
-            try:
-                await caller.signal
-            except BaseException:
-                with suppress(ValueError):
-                    waiting.remove(caller)
-                if caller.leads:
-                    self._hand_on(loop, place)
-                raise
-        if waiting is None or caller.leads:
-            await self._make_round(loop, place, key, caller)
-        if caller.error is not None:
-            raise caller.error
-        return cast("B", caller.answer)
-
-    async def _make_round(self, loop: EventLoop, place: tuple[int, str], key: str, leader: _Caller[A, B]) -> None:
-        callers = [leader, *self._waiting[place]]
-        self._waiting[place].clear()
-        done = False
+        loop = get_event_loop()
+        question: _Question[A, B] = _Question(asks, loop.make_signal())
+        self._put(loop, key, question)
         try:
-            answers = await self._change(key, [each.asks for each in callers])
-            for each, answer in zip(callers, answers, strict=True):
-                each.answer = answer
-            done = True
-        except StoreError as exc:
-            for each in callers:
-                each.error = StoreError(str(exc), maybe_written=exc.maybe_written)
-            done = True
-        finally:
-            if done:
-                for each in callers[1:]:
-                    loop.set(each.signal)
-            else:  # cancelled: the others ask again, and what this round may have written is theirs no more
-                self._waiting[place][:0] = callers[1:]
-            self._hand_on(loop, place)
+            await loop.wait(question.signal, _PATIENCE)
+        except BaseException:
+            await self._leave(loop, key, question)
+            raise
+        if not question.ended:
+            question.left = True
+            raise StoreError(f"nothing was decided in {_PATIENCE:g} seconds", maybe_written=True)
+        if question.error is not None:
+            raise question.error
+        return cast("B", question.answer)
 
-    def _hand_on(self, loop: EventLoop, place: tuple[int, str]) -> None:
-        waiting = self._waiting[place]
-        if waiting:
-            following = waiting.pop(0)
-            following.leads = True
-            loop.set(following.signal)
-        else:
-            del self._waiting[place]
+    async def tell(self, key: str, asks: A) -> B | None:
+        """Have something decided that nobody can take back, in a cancelled call as well.
+
+        Returns:
+            The answer; None after a second without one, or where the store gives none.
+        """
+        loop = get_event_loop()
+        question: _Question[A, B] = _Question(asks, loop.make_signal())
+        self._put(loop, key, question, first=True)  # what comes back is there for those that ask
+        with anyio.CancelScope(shield=True):
+            await loop.wait(question.signal, _TELL)
+        if question.error is not None and not isinstance(question.error, StoreError):
+            raise question.error
+        return question.answer
+
+    def _put(self, loop: EventLoop, key: str, question: _Question[A, B], *, first: bool = False) -> None:
+        queue = self._queues.get((loop, key))
+        if queue is None:
+            queue = self._queues[loop, key] = []
+            loop.start(self._make_rounds, loop, key, queue)
+        queue.insert(0 if first else len(queue), question)
+
+    async def _leave(self, loop: EventLoop, key: str, question: _Question[A, B]) -> None:
+        question.left = True
+        queue = self._queues.get((loop, key))
+        if queue is not None and question in queue:
+            queue.remove(question)
+            return
+        question.signal = loop.make_signal()
+        if not question.ended or self._undo(loop, key, question):
+            with anyio.CancelScope(shield=True):
+                await loop.wait(question.signal, _TELL)
+
+    def _undo(self, loop: EventLoop, key: str, question: _Question[A, B]) -> bool:
+        """Ask that an answer which nobody read is taken back. False: there is nothing to take back."""
+        asks = None
+        if self.undo is not None and question.error is None:
+            asks = self.undo(question.asks, cast("B", question.answer))
+        question.left = False
+        if asks is not None:
+            question.asks, question.ended = asks, False
+            self._put(loop, key, question)
+        return asks is not None
+
+    async def _make_rounds(self, loop: EventLoop, key: str, queue: list[_Question[A, B]]) -> None:
+        asked: list[_Question[A, B]] = []
+        try:
+            while queue:
+                asked = queue[:]
+                queue.clear()
+                await self._answer(key, asked)
+                # The last one first: of slots in a row, each is then the last one when it comes back.
+                for each in reversed(asked):
+                    if not each.left or not self._undo(loop, key, each):
+                        loop.set(each.signal)
+        finally:
+            self._queues.pop((loop, key), None)
+            for each in (*asked, *queue):
+                if not each.ended:  # the loop ends
+                    each.end(StoreError("the event loop ends", maybe_written=each in asked))
+                    with suppress(RuntimeError):  # it is closed
+                        loop.set(each.signal)
+
+    async def _answer(self, key: str, asked: Sequence[_Question[A, B]]) -> None:
+        """Give each its answer or its error. If several are refused together, each is asked for alone."""
+        with anyio.move_on_after(_PATIENCE):
+            error = await self._try(key, asked)
+            if error is not None and not getattr(error, "maybe_written", False) and len(asked) > 1:
+                for each in asked:
+                    each.ended = False
+                for each in asked:
+                    await self._try(key, [each])
+        for each in asked:
+            if not each.ended:
+                each.end(StoreError(f"{self.store!r}: no answer in {_PATIENCE:g} seconds", maybe_written=True))
+
+    async def _try(self, key: str, asked: Sequence[_Question[A, B]]) -> Exception | None:
+        error: Exception | None = None
+        try:
+            answers = await self._change(key, [each.asks for each in asked])
+            for each, answer in zip(asked, answers, strict=True):
+                each.answer = answer
+                each.end(None)
+        except Exception as exc:  # noqa: BLE001  # raised again in each caller
+            error = exc
+            for each in asked:
+                each.end(StoreError(str(exc), maybe_written=exc.maybe_written) if isinstance(exc, StoreError) else exc)
+        if self.notice is not None:
+            self.notice.note(error)
+        return error
 
     async def _change(self, key: str, asks: Sequence[A]) -> list[B]:
         pause = _FIRST_PAUSE
@@ -163,49 +244,4 @@ class SharedValues(Generic[A, B]):
         self._known[key] = entry
 
     def _restart_in_child(self) -> None:
-        self._waiting, self._known, self._loop = {}, {}, None
-
-
-@attrs.define(eq=False)
-class AwayNotice:
-    """Around each question to a limit's store: says once in the log that it is away, and once that it answers again."""
-
-    limit: str  # its name
-    effect: str  # what becomes of calls meanwhile
-    _is_away: bool = attrs.field(init=False, default=False)
-
-    def __enter__(self) -> None:
-        """Nothing has to be prepared."""
-
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None) -> None:
-        """A `StoreError` means that the store is away; another exception, as of a cancelled call, means nothing."""
-        if isinstance(exc, StoreError) and not self._is_away:
-            self._is_away = True
-            _log.warning("%s: the store gives no answer, so %s: %s", self.limit, self.effect, exc)
-        elif kind is None and self._is_away:
-            self._is_away = False
-            _log.warning("%s: the store answers again", self.limit)
-
-
-def name_key(owner: str, key: object) -> str:
-    """A partition's key as a text that is equal in all processes.
-
-    Raises:
-        SetupError: A function of the user's returned a value whose equality only this process can tell.
-    """
-    try:
-        return digest(key)
-    except NotPlainError as exc:
-        raise SetupError(
-            f"{owner}: with `store`, `key` must return a text, a number or a tuple of these, not {type(key).__name__}"
-        ) from exc
-
-
-def check_sharing(owner: str, store: object, when_away: object, share_as: object) -> None:
-    """Raise SetupError for an option that says how a limit is shared."""
-    is_store = all(callable(getattr(store, name, None)) for name in ("get", "write", "scan"))
-    if store is not None and (not is_store or isinstance(store, type)):
-        refuse(owner, "store", "a store, such as SQLite(path), or None", store)
-    if type(when_away) is not str or when_away not in ("refuse", "local"):
-        refuse(owner, "when_away", '"refuse" or "local"', when_away)
-    check_type(owner, "share_as", share_as, str, name="text")
+        self._queues, self._known = {}, {}

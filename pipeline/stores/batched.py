@@ -108,7 +108,6 @@ class BatchedStore(ABC, Generic[C]):
         self._timeout = timeout
         self._users = 0
         self._worker: _Worker[C] | None = None
-        self._loop: EventLoop | None = None  # that called last
         self._away: str | None = None  # why the last attempt to connect failed; None: it succeeded
         self._try_at = 0.0  # when a call may try again, by `monotonic`
         self._lock = Lock()
@@ -119,19 +118,19 @@ class BatchedStore(ABC, Generic[C]):
 
     async def get(self, key: str, /) -> Entry | None:
         """See `Store.get`."""
-        loop = self._find_loop()
+        loop = get_event_loop()
         return (await self._do(Get(loop, loop.make_signal(), key=encode_key(key)))).answer
 
     async def write(self, *changes: Change) -> int | None:
         """See `Store.write`. A call that is cancelled before the write has begun writes nothing."""
         check_changes(changes)
-        loop = self._find_loop()
+        loop = get_event_loop()
         keyed = [(encode_key(change.key), change) for change in changes]
         return (await self._do(Write(loop, loop.make_signal(), version=make_version(), changes=keyed))).answer
 
     async def scan(self, prefix: str = "", /) -> AsyncIterator[tuple[str, Entry]]:
         """See `Store.scan`."""
-        loop, position, seen = self._find_loop(), None, set[bytes]()
+        loop, position, seen = get_event_loop(), None, set[bytes]()
         while True:
             page = await self._do(Page(loop, loop.make_signal(), prefix=encode_key(prefix), position=position))
             for key, entry in page.found:
@@ -150,7 +149,7 @@ class BatchedStore(ABC, Generic[C]):
         """
         with self._lock:
             self._users += 1
-        loop = self._find_loop()
+        loop = get_event_loop()
         try:
             self._try_at = 0.0
             await self._do(Opening(loop, loop.make_signal()))
@@ -204,13 +203,6 @@ class BatchedStore(ABC, Generic[C]):
         if job.error is not None:
             raise job.error
         return job
-
-    def _find_loop(self) -> EventLoop:
-        """The running event loop; the same object as long as only one loop calls, so that it is woken once a batch."""
-        loop = self._loop
-        if loop is None or not loop.is_current():
-            loop = self._loop = get_event_loop()
-        return loop
 
     def _refuse_while_away(self) -> None:
         """While the store is away one call tries, and the others are refused at once."""

@@ -7,10 +7,11 @@ a cluster would be a third of everything.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
+from threading import local
 from typing import Any, Protocol
 
 import anyio
@@ -43,11 +44,24 @@ class EventLoop(Protocol):
         """Wait for a signal in a task of the loop, at most so long."""
         ...
 
+    def start(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Run a function in a task that belongs to no caller; only the end of the loop cancels it.
+
+        Called in the thread of the loop. The function raises nothing.
+        """
+        ...
+
+
+_LAST = local()  # the event loop that was asked for last, in each thread
+
 
 def get_event_loop() -> EventLoop:
-    """Return the event loop that the caller runs in."""
-    loop = _find_asyncio_loop()
-    return _Trio() if loop is None else _Asyncio(loop)
+    """Return the event loop that the caller runs in: the same object again, as long as its thread runs no other one."""
+    last: EventLoop | None = getattr(_LAST, "loop", None)
+    if last is None or not last.is_current():
+        loop = _find_asyncio_loop()
+        last = _LAST.loop = _Trio() if loop is None else _Asyncio(loop)
+    return last
 
 
 def _find_asyncio_loop() -> asyncio.AbstractEventLoop | None:
@@ -61,6 +75,7 @@ class _Asyncio:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._call_soon = loop.call_soon_threadsafe
+        self._tasks = set[asyncio.Task[None]]()  # which the loop itself does not keep
         self.make_signal = partial(asyncio.Future[None], loop=loop)
 
     def is_current(self) -> bool:
@@ -82,11 +97,18 @@ class _Asyncio:
         finally:
             timer.cancel()
 
+    def start(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        task = self._loop.create_task(function(*args))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
 
 class _Trio:
     def __init__(self) -> None:
-        self._get_token: Callable[[], Any] = import_module("trio").lowlevel.current_trio_token
+        lowlevel: Any = import_module("trio").lowlevel
+        self._get_token: Callable[[], Any] = lowlevel.current_trio_token
         self._token = self._get_token()
+        self._spawn = lowlevel.spawn_system_task
         self._call_soon = self._token.run_sync_soon
 
     def is_current(self) -> bool:
@@ -108,6 +130,9 @@ class _Trio:
     async def wait(self, signal: _EventSignal, seconds: float) -> None:
         with anyio.move_on_after(seconds):
             await signal
+
+    def start(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        self._spawn(function, *args)
 
 
 class _EventSignal(Signal):

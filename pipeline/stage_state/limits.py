@@ -1,0 +1,216 @@
+"""Limits: a rule that decides what callers ask, kept by this process or in a store for a fleet.
+
+A limit is written once, as a `Rule` that changes a state. `LocalStates` asks it for the calls of this process and
+`FleetStates` for all processes of a store; a stage asks either by the same two methods.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Sequence
+from threading import Lock
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+import attrs
+
+from ..base.forking import register_after_fork
+from ..base.options import check_type, refuse
+from ..base.setup_error import SetupError
+from ..once import NotPlainError, digest, join_digest
+from ..stores import Store
+from .shared_values import AwayNotice, SharedValues
+
+S = TypeVar("S")  # a state
+A = TypeVar("A")  # what a caller asks
+B = TypeVar("B")  # the answer
+A_contra = TypeVar("A_contra", contravariant=True)
+B_co = TypeVar("B_co", covariant=True)
+_MANY = 1024  # states; with fewer of them, those that say nothing any more are left where they are
+
+
+class Rule(Protocol[S, A_contra, B_co]):
+    """What a limit allows. States are made of JSON values."""
+
+    def begin(self, now: float) -> S:
+        """The state of a key of which nothing is known."""
+        ...
+
+    def decide(self, state: S, asks: A_contra, now: float) -> B_co:
+        """Change a state by what a caller asks, and answer."""
+        ...
+
+    def keep(self, state: S, now: float) -> float:
+        """Seconds after which a state says no more than a new one does."""
+        ...
+
+
+@attrs.define(eq=False)
+class _Held(Generic[S]):
+    state: S
+    at: float  # when it was last asked
+
+
+@attrs.define(eq=False)
+class LocalStates(Generic[S, A, B]):
+    """The states of one limit in this process. Threads may share them.
+
+    States that say nothing any more are removed when the number of states has doubled since the last removal.
+
+    Args:
+        rule: Of the limit.
+        clock: Returns seconds.
+    """
+
+    rule: Rule[S, A, B]
+    clock: Callable[[], float]
+    by_key: dict[Hashable, _Held[S]] = attrs.field(init=False, factory=dict[Hashable, "_Held[S]"])
+    _sweep_at: int = attrs.field(init=False, default=_MANY)
+    _lock: Lock = attrs.field(init=False, factory=Lock)
+
+    def __attrs_post_init__(self) -> None:
+        register_after_fork(self._renew_lock)
+
+    def decide(self, key: Hashable, asks: A) -> B:
+        """Have one thing decided at once."""
+        rule = self.rule
+        with self._lock:
+            now = self.clock()
+            held = self.by_key.get(key)
+            if held is None:
+                if len(self.by_key) >= self._sweep_at:
+                    self.by_key = {
+                        key: each for key, each in self.by_key.items() if each.at + rule.keep(each.state, each.at) > now
+                    }
+                    self._sweep_at = max(_MANY, 2 * len(self.by_key))
+                held = self.by_key[key] = _Held(rule.begin(now), now)
+            held.at = now
+            return rule.decide(held.state, asks, now)
+
+    async def ask(self, key: Hashable, asks: A) -> B:
+        """As `FleetStates.ask`."""
+        return self.decide(key, asks)
+
+    async def tell(self, key: Hashable, asks: A) -> B | None:
+        """As `FleetStates.tell`."""
+        return self.decide(key, asks)
+
+    def _renew_lock(self) -> None:
+        self._lock = Lock()
+
+
+@attrs.define(eq=False)
+class FleetStates(Generic[S, A, B]):
+    """The states of one limit in a store, for all processes whose limit has the same name.
+
+    Args:
+        rule: Of the limit.
+        clock: Returns seconds, on all hosts the same ones.
+        make: The class of a state.
+        store: The store.
+        prefix: The beginning of the keys in the store.
+        owner: The name of the stage, for errors.
+        notice: Logs that the store is away.
+        only_grows: See `SharedValues`.
+        undo: See `SharedValues`.
+    """
+
+    rule: Rule[S, A, B]
+    clock: Callable[[], float]
+    make: Callable[..., S]
+    store: Store
+    prefix: str
+    owner: str
+    notice: AwayNotice
+    only_grows: bool = False
+    undo: Callable[[A, B], A | None] | None = None
+    _values: SharedValues[A, B] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._values = SharedValues(
+            self.store, self._decide, only_grows=self.only_grows, undo=self.undo, notice=self.notice
+        )
+
+    async def ask(self, key: Hashable, asks: A) -> B:
+        """Have one thing decided; it is undone for a caller that is cancelled.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        return await self._values.ask(self.name(key), asks)
+
+    async def tell(self, key: Hashable, asks: A) -> B | None:
+        """Have something decided that nobody takes back; None: the store gave no answer within a second."""
+        return await self._values.tell(self.name(key), asks)
+
+    def name(self, key: Hashable) -> str:
+        """The key in the store: a text that is equal in all processes.
+
+        Raises:
+            SetupError: A function of the user's returned a value whose equality only this process can tell.
+        """
+        try:
+            return self.prefix + digest(key)
+        except NotPlainError as exc:
+            raise SetupError(
+                f"{self.owner}: with `store`, `key` must return a text, a number or a tuple of these, "
+                f"not {type(key).__name__}"
+            ) from exc
+
+    def _decide(self, value: bytes | None, asked: Sequence[A]) -> tuple[bytes | None, float, list[B]]:
+        now = self.clock()
+        state = self.rule.begin(now) if value is None else self.make(*json.loads(value))
+        before = _dump(state)
+        answers = [self.rule.decide(state, each, now) for each in asked]
+        after = _dump(state)
+        return (None if after == before else after), max(1.0, self.rule.keep(state, now)), answers
+
+
+def _dump(state: Any) -> bytes:
+    return json.dumps(attrs.astuple(state)).encode()
+
+
+def share(
+    owner: str,
+    store: Store | None,
+    when_away: Literal["refuse", "local"],
+    share_as: str,
+    rule: Rule[S, A, B],
+    make: Callable[..., S],
+    **options: Any,
+) -> FleetStates[S, A, B] | None:
+    """The states of a limit in its store; None: it has none.
+
+    Args:
+        owner: The name of the stage.
+        store: Its option.
+        when_away: Its option.
+        share_as: Its option.
+        rule: Of the limit. Limits with equal rules share their states.
+        make: The class of a state.
+        **options: Further ones of `FleetStates`.
+
+    Raises:
+        SetupError: An option is of another type or out of its range.
+    """
+    check_sharing(owner, store, when_away, share_as)
+    if store is None:
+        return None
+    prefix = f"{owner.lower()}/{join_digest(share_as, repr(rule))[:12]}/"
+    return FleetStates(
+        rule, make=make, store=store, prefix=prefix, owner=owner, notice=notice_of(owner, when_away), **options
+    )
+
+
+def notice_of(owner: str, when_away: str) -> AwayNotice:
+    """Says that the store of a limit is away, and what that means."""
+    return AwayNotice(owner, "calls are refused" if when_away == "refuse" else "each process goes by its own calls")
+
+
+def check_sharing(owner: str, store: object, when_away: object, share_as: object) -> None:
+    """Raise SetupError for an option that says how a limit is shared."""
+    is_store = all(callable(getattr(store, name, None)) for name in ("get", "write", "scan"))
+    if store is not None and (not is_store or isinstance(store, type)):
+        refuse(owner, "store", "a store, such as SQLite(path), or None", store)
+    if type(when_away) is not str or when_away not in ("refuse", "local"):
+        refuse(owner, "when_away", '"refuse" or "local"', when_away)
+    check_type(owner, "share_as", share_as, str, name="text")
