@@ -76,7 +76,6 @@ class Approve:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
         kind="approve",
         reason="inside of validate: a person judges the call as it will run",
         needs={"ledger": "an approval is one delivery of it, so that what was approved runs once"},

@@ -68,7 +68,6 @@ class Audit:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
         kind="audit",
         reason="outside of all that decides: its row has each decision",
     )

@@ -73,7 +73,6 @@ class Cache:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
         kind="cache",
         reason="outside of retry: a call that is answered from the cache needs no attempt",
         inside_of={"loop_guard": "LoopGuard counts answers from the cache as well"},

@@ -109,7 +109,6 @@ class CircuitBreaker:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
         kind="circuit_breaker",
         reason="inside of retry: each attempt counts, and an open breaker ends the retrying",
     )

@@ -90,7 +90,6 @@ class Concurrency:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
         kind="concurrency",
         reason="outside of timeout: the wait in the queue is not the tool's time",
         tool_options=("weight", "groups"),

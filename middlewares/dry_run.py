@@ -33,7 +33,6 @@ class DryRun:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
         kind="dry_run",
         reason="after validate: the plan has the arguments that would run",
         inside_of={

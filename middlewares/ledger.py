@@ -41,9 +41,12 @@ class _Lease(Guard):
 
     owner: Owner
     tool: str
+    ended: bool = False
 
     def refuse(self, call: Any) -> Outcome | None:  # noqa: ARG002
-        """Unavailable once the lease is too old."""
+        """Unavailable once the lease is too old; NotExecuted once it is written down how the call ended."""
+        if self.ended:
+            return Failure(NotExecuted("the call has been answered"))
         return None if self.owner.may_begin else _away(self.tool, "the lease of this process ended")
 
 
@@ -96,7 +99,6 @@ class Ledger:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
         kind="ledger",
         reason="outside of retry, whose attempts are one delivery, and inside of all that may hold a call back",
         inside_of={
@@ -190,13 +192,17 @@ class Ledger:
         if not isinstance(claim, Claim):
             return claim
         call = call.with_idempotency_key(claim.key) if claim.key != call.idempotency_key else call
-        guards = Guards.of(_Lease(owner, call.tool.name), outer=call.guards)
+        lease = _Lease(owner, call.tool.name)
+        guards = Guards.of(lease, outer=call.guards)
         flight = self._flights[names.id] = Flight(call)
         outcome: Outcome | None = None
         try:
             outcome = await call_next(call.under(call.report, guards))
             return outcome
         finally:
+            if type(outcome) is not Success:
+                with cast("Any", guards.lock):
+                    lease.ended = True
             await self._end(claim, call, guards, outcome, owner)
             self._flights.pop(names.id, None)
             flight.end(outcome)

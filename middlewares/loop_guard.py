@@ -67,7 +67,6 @@ class LoopGuard:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
         kind="loop_guard",
         reason="outside of retry: attempts are the runtime's, repetitions the model's",
         tool_options=("exempt",),

@@ -60,7 +60,6 @@ class Quota:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
         kind="quota",
         reason="outside of retry: a call counts once, with all its attempts",
         inside_of={"audit": "it writes down which limit decided"},

@@ -69,7 +69,6 @@ class RateLimit:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
         kind="rate_limit",
         reason="after validate: a call that never runs takes nothing from the limit",
     )

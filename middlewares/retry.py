@@ -55,7 +55,6 @@ class Retry:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
         kind="retry",
         reason="inside of the checks: a bad name never gets better",
         inside_of={

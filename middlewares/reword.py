@@ -40,7 +40,6 @@ class Reword:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
         kind="reword",
         reason="outside of retry: the last failure is worded, not each attempt",
     )

@@ -69,7 +69,6 @@ class Shape:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
         kind="shape",
         reason="outside of cache and retry: what is kept and tried is the whole result",
     )

@@ -366,14 +366,17 @@ async def test_a_stage_that_did_not_call_on_may_be_repeated() -> None:
     assert (begun, waits) == ([1], [1.5])
 
 
-async def test_a_stage_that_raises_before_it_calls_on_may_have_been_at_work() -> None:
-    """It may do the work itself: only an answer says that it did not."""
+async def test_a_stage_that_raises_before_it_calls_on_began_nothing() -> None:
+    """Unless it says that it runs the body."""
     tools = ToolRegistry()
     tools.register(a_tool(effect="mutating"))
 
     async def breaks(call: ValidCall, call_next: Any) -> Outcome:
         raise RuntimeError
 
+    outcome = await standard(tools).before("retry", breaks).call("probe")
+    assert kind_of(outcome) == "internal"
+    cast("Any", breaks).placement = Placement(runs_body=True)
     outcome = await standard(tools).before("retry", breaks).call("probe")
     assert kind_of(outcome) == "outcome_unknown"
 

@@ -14,6 +14,7 @@ from support import PATIENT
 ROOT = Path(__file__).parent.parent
 HELD_FOR_A_CALL = {
     "pipeline/guards/call_guards.py",
+    "pipeline/guards/one_effect.py",
     "pipeline/guards/stage_entry.py",
     "pipeline/guards/time_limit.py",
     "pipeline/report/live_report.py",

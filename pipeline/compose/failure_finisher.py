@@ -76,7 +76,11 @@ class FailureFinisher:
             decision: The name of the stage that decided, and its note. "": as the error shows.
         """
         error: Any = outcome.failure() if type(outcome) is _FAILURE else None
-        lost = None if effect is None else effect.lost
+        lost, believed = None, True
+        if effect is not None:
+            effect.close()
+            lost, believed = effect.lost, effect.believes(error)
+            effect.said = None  # its traceback holds the call, which would never be freed at once
         if type(error) in _PASSED_ON and lost is None and self._is_without_secrets(call, reached):
             if is_logged(error):
                 self._log(call, getattr(reached, "tool", None), error, None, decision)
@@ -89,7 +93,7 @@ class FailureFinisher:
             call = _NO_CALL
         may_have_secrets = self.resolve is not None if tool is None else tool.parameters.secrets is not None
         mask = self._make_mask(call, reached, tool, params) if may_have_secrets and _may_quote(error) else None
-        if lost is not None and (bug is not None or getattr(error, "landed", "") == "no"):
+        if lost is not None and (bug is not None or not believed):
             if bug is not None:
                 self._log(call, tool, bug, mask, decision)  # the stage's bug, with its stack; the call is logged below
             error = as_outcome_unknown(error, lost)

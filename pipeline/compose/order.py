@@ -12,6 +12,7 @@ from ..tools.view import ToolView
 from .phases import depth
 from .stage import Stage
 
+_DECIDE = frozenset(("available", "policy", "approve", "audit", "dry_run", "ledger", "quota", "line_ledger"))
 _INSTALLED_LATER = frozenset(("batch", "invalid"))
 
 
@@ -27,6 +28,7 @@ def check_order(stages: Sequence[Stage]) -> None:
     _check_ends(stages)
     _check_phases(stages)
     _check_placements(stages)
+    _check_bodies(stages)
 
 
 def check_tool_names(stages: Sequence[Stage], registries: Sequence[ToolView]) -> None:
@@ -77,6 +79,15 @@ def _check_phases(stages: Sequence[Stage]) -> None:
         if not issubclass(phase, takes):
             raise SetupError(f"{stage.name} needs a {takes.__name__} and stands where there is a {phase.__name__}")
         phase = max(phase, gives, key=depth)
+
+
+def _check_bodies(stages: Sequence[Stage]) -> None:
+    """A stage that runs the body stands inside of all that decides whether the body may begin."""
+    for place, stage in enumerate(stages):
+        for inner in stages[place + 1 :] if stage.placement.runs_body else ():
+            takes, gives = inner.phases() if inner.role == "check" else (Call, Call)
+            if inner.placement.kind in _DECIDE or depth(gives) > depth(takes):
+                raise SetupError(f"{stage.name} runs the body, and must stand inside of {inner.name}")
 
 
 def _check_placements(stages: Sequence[Stage]) -> None:

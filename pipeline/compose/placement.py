@@ -22,9 +22,10 @@ class Placement:
             will do as well: its work is unknown.
         repeats: The stage may run its inside more than once. Each run is an attempt, with a span of its own. A
             pipeline has at most one such stage.
-        announces_body: The stage never runs the tool's body itself or, if it is an end, says when the body begins, with
-            `begin_body`; what it answers in place of its inside is true of the whole call. Default False: the stage
-            counts as the body until it calls on, and cannot answer that nothing ran where a body may have taken effect.
+        runs_body: The middleware does the tool's work itself: it counts as the body from its entry, until it calls on.
+            Default False: what fails in it before it calls on has taken no effect.
+        announces_body: Of an end: it says when the body begins, with `begin_body`. Default False: it counts as the body
+            from its entry.
         tool_options: Attributes of the stage that hold names of tools, as a mapping by name or a collection. A pipeline
             refuses a name that none of its registries has. An attribute that is None or a function is left alone.
         owns_registry: The attribute ``registry`` of the stage holds tools of the pipeline.
@@ -35,6 +36,7 @@ class Placement:
     inside_of: Mapping[str, str] = attrs.field(factory=dict[str, str])
     needs: Mapping[str, str] = attrs.field(factory=dict[str, str])
     repeats: bool = False
+    runs_body: bool = False
     announces_body: bool = False
     tool_options: tuple[str, ...] = ()
     owns_registry: bool = False

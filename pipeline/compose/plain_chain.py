@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from ..call import Call, Outcome
-from ..guards import Guards, guard_stage, run_inside
+from ..guards import Guards, run_inside, watch_body
 from .deadline import run_within
 from .stage import Handler, Stage
 from .stage_bugs import read_verdict
@@ -22,9 +22,7 @@ def compile_plain(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[A
         stages: The stages, the end last.
         guards_of_reads: For a call of a read that a stage made itself, and that has no guards therefore.
     """
-    handler = guard_end(stages)
-    if len(stages) > 1 and not stages[-2].placement.announces_body:  # one that announces hands on its call or a copy
-        handler = _with_guards(handler, guards_of_reads)
+    handler = _with_guards(guard_end(stages), guards_of_reads)
     for stage in reversed(stages[:-1]):
         make = _plain_check if stage.role == "check" else _plain_wrap
         handler = make(stage, handler, guards_of_reads)
@@ -84,19 +82,14 @@ def _plain_check(stage: Stage, inner: Handler[Any], _: Guards) -> Handler[Any]:
 
 
 def _plain_wrap(stage: Stage, inner: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
-    middleware = stage.run
-    guarded = None if stage.placement.announces_body else guard_stage(middleware)
+    middleware = watch_body(stage.run) if stage.placement.runs_body else stage.run
 
     def handle(call: Call) -> Any:  # returns the middleware's own coroutine
         guards = call.guards
-        if guards is guards_of_reads:
-            return middleware(call, inner)
-        if guards is None:
+        if guards is None:  # a middleware made the call of a read itself
             return middleware(call.under(call.report, guards_of_reads), inner)
         if guards.lock is None:
             return middleware(call, inner)
-        if guarded is not None:
-            return guarded(call, inner)
 
         def call_next(call: Any) -> Any:  # a call that the middleware made itself gets the guards of its own
             return inner(call if call.guards is not None else call.under(call.report, guards))

@@ -11,7 +11,7 @@ from returns.result import Success
 
 from ..call import Call, Outcome
 from ..errors import Crashed, Landed, ToolError
-from ..guards import Guards, guard_stage, landed_of
+from ..guards import Guards, landed_of, watch_body
 from ..report import CANCELLED, NO_EXECUTOR, LiveReport, error_of, kind_of
 from .plain_chain import guard_end
 from .stage import Handler, Stage
@@ -174,7 +174,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
     own if the first one is a part of an attempt.
     """
     name, obj, repeats, run = stage.name, stage.obj, stage.placement.repeats, stage.run
-    guarded = run if stage.placement.announces_body else guard_stage(run)
+    middleware = watch_body(run) if stage.placement.runs_body else run
     inner_attempt = _recorded_attempt(inner, read)
 
     async def handle(call: Any) -> Outcome:
@@ -205,7 +205,6 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
 
         verdict: str | None = CANCELLED
         try:
-            middleware = run if guards is None or guards.lock is None else guarded
             outcome: Outcome = await middleware(call, call_next)
             verdict = None
             if type(outcome) is not _SUCCESS:

@@ -101,7 +101,7 @@ class Runner:
         self._flights = Flights()
         self._has_ledger = any(stage.placement.kind == "ledger" for stage in stages)
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
-        answering = [stage for stage in inner[leading:] if not stage.placement.announces_body] or inner[leading:]
+        answering = [stage for stage in inner[leading:] if not stage.placement.kind] or inner[leading:]
         resolve_behind = self._find if first is None else None
         self._finish = FailureFinisher(self._leading, answering, registries, resolve_behind, inner[leading:]).finish
         self._check_recorded = compile_recorded_checks(checks)
@@ -176,6 +176,8 @@ class Runner:
             else:
                 outcome = await run_within(call.timeout, reached, plain)
         except BaseException as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
+            if effect is not None:
+                effect.close()
             outcome = _read_raise(exc, self._leading, verdict)
         finally:
             if recorder is not None:  # sampled out: what ran inside has inherited the decision
@@ -207,6 +209,8 @@ class Runner:
                 else:
                     outcome = await run_within(call.timeout, checked, self._recorded)
         except BaseException as exc:  # noqa: BLE001  # as in run; the checks but the first are in the chain here
+            if effect is not None:
+                effect.close()
             outcome = _read_raise(exc, self._leading[:1], verdict)
         finally:  # a cancelled call is recorded too, though it has no outcome
             if outcome is not _CANCELLED and type(outcome) is not _SUCCESS:  # in the span, for the log's trace ids
@@ -225,10 +229,17 @@ class Runner:
         may_call = tool is None or tool.context  # only a ToolContext shows a tool its caller
         effect = None if tool is not None and tool.effect == "read" else OneEffect(tool)
         if call.guards is None and not may_call:
-            return self._guards_of_reads if effect is None else self._guards_of_reads.with_effect(effect), effect
+            if effect is None:
+                return self._guards_of_reads, None
+            guards = self._guards_of_reads.with_effect(effect)
+            effect.lock = guards.lock
+            return guards, effect
         origin = (self._origin,) if may_call else ()
         effects = () if effect is None else (effect,)
-        return Guards.of(*origin, *self._gate, *effects, outer=call.guards), effect
+        guards = Guards.of(*origin, *self._gate, *effects, outer=call.guards)
+        if effect is not None:
+            effect.lock = guards.lock
+        return guards, effect
 
     def _remembers(self, call: Call) -> bool:
         """Whether the intent of a call is remembered: it is of a conversation, of a turn, or of a known reply."""

@@ -84,7 +84,7 @@ class Stage:
             raise SetupError(f"{name} is not a stage: a check takes (call), a middleware (call, call_next)")
         _check_signature(run, role, arity, name)
         stage = cls(name, role, obj, run)
-        if role == "check" or inspect.iscoroutinefunction(unwrap(run)) or stage.placement.announces_body:
+        if role == "check" or inspect.iscoroutinefunction(unwrap(run)) or stage.placement.kind:
             return stage
         return attrs.evolve(stage, run=_insist_on_awaitable(run, name))
 

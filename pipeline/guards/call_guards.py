@@ -12,7 +12,7 @@ from returns.result import Success
 
 from ..errors import Landed, Unavailable
 from .guard import Guard, NotBegunError
-from .landed import as_not_landed, landed_of
+from .landed import as_maybe_landed, as_not_landed, landed_of
 from .one_effect import OneEffect
 from .open_tools import Gate, OpenTools
 
@@ -78,14 +78,6 @@ class Guards:
         """The same guards for a call inside of one more stage, end or executor."""
         return Guards(self.each, self.counting, self.lock, (*self.entries, entry), self.gate)
 
-    def without_params(self) -> Guards:
-        """Those that may be asked before the params are known."""
-        if not any(guard.needs_params for guard in self.each):
-            return self
-        each = tuple(guard for guard in self.each if not guard.needs_params)
-        counting = tuple(guard for guard in self.counting if not guard.needs_params)
-        return Guards(each, counting, self.lock, self.entries, self.gate)
-
     def begin(self, call: Call) -> None:
         """Begin the body now.
 
@@ -94,8 +86,8 @@ class Guards:
         """
         with self.lock or _NO_LOCK:
             for entry in self.entries:
-                if entry.alone or entry.closed:
-                    entry.admit()
+                if entry.alone:
+                    entry.give_way()
             for guard in self.each if self.gate.closed else self.counting:
                 if (outcome := guard.refuse(call)) is not None:
                     if call.report is not None:
@@ -104,7 +96,7 @@ class Guards:
             for guard in self.counting:
                 guard.begin(call)
             for entry in self.entries:
-                if not entry.is_stage and not entry.left:  # an end, which will speak for the body
+                if not entry.left:  # it will speak for the body
                     entry.undecided = (*entry.undecided, call)
 
     def end(self, call: Call) -> None:
@@ -144,15 +136,20 @@ class Guards:
                     entry.forget(call)
             for guard in self.counting:
                 guard.conclude(call, landed)
+                if landed != "yes" and isinstance(guard, OneEffect):
+                    guard.said = outcome
         return outcome
 
-    def learn_landed(self, call: Call, landed: Landed) -> None:
-        """Learn whether the effect of a body happened, so that those around it need not say it. Under the lock."""
+    def learn_end(self, call: Call, outcome: Outcome) -> None:
+        """Learn the outcome of a body, so that those around it need not say it. Under the lock."""
+        landed = landed_of(outcome)
         for entry in self.entries:
             if entry.undecided:
                 entry.forget(call)
         for guard in self.counting:
             guard.learn_landed(call, landed)
+            if isinstance(guard, OneEffect):
+                guard.said = outcome
 
     def learn_raised(self, exc: BaseException | None) -> None:
         """Learn that a body raised: what a stage makes of that says nothing of landing. A `ToolFailed` does."""
@@ -160,6 +157,12 @@ class Guards:
             for guard in self.counting:
                 if isinstance(guard, OneEffect):
                     guard.raised = True
+
+    def learn_meaning(self, outcome: Outcome, read: Outcome) -> None:
+        """Learn what the answer of a body means, from the stage that reads its exception."""
+        for guard in self.counting:
+            if isinstance(guard, OneEffect) and guard.said is outcome:
+                guard.said = read
 
     @property
     def landed(self) -> Landed:
@@ -193,11 +196,13 @@ class Guards:
     def correct_landed(self, error: E) -> E:
         """The error, with ``landed`` "no" in place of "maybe" if no body of this call may have taken effect.
 
-        A stage that answers in place of its inside does not know that nothing began there.
+        A stage that answers in place of its inside does not know that nothing began there, nor that something did.
         """
         for guard in reversed(self.counting):  # the guard of this call is inside of its callers' guards
             if isinstance(guard, OneEffect):
-                return error if guard.undecided else as_not_landed(error)
+                if guard.undecided:
+                    return error if guard.believes(error) else as_maybe_landed(error)
+                return as_not_landed(error)
         return error
 
     @property

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from returns.result import Failure
 
-from ..errors import Landed, OutcomeUnknown, TimedOut, Transient
+from ..errors import Landed, NotExecuted, OutcomeUnknown, TimedOut, Transient
 from .guard import Bodies, tool_of
+from .landed import denies_effect, landed_of
 
 if TYPE_CHECKING:
     from ..call import Call, Outcome
@@ -32,6 +34,9 @@ class OneEffect(Bodies):
     begun_params: Any = None  # only where `ask` is set
     happened: bool = False  # a body said so
     raised: bool = False  # that body raised an exception, which is no `ToolFailed`
+    said: Outcome | None = None  # what that body answered, if it failed
+    closed: bool = False  # the call was answered with a failure: no body begins any more
+    lock: Lock | None = None  # of the call
     ask: Callable[[Call], Outcome | None] | None = None  # refuses the first body for what is known of other calls
 
     @property
@@ -47,8 +52,29 @@ class OneEffect(Bodies):
             return "no"
         return "yes" if self.happened else "maybe"
 
+    def close(self) -> None:
+        """The call is answered with a failure, or cut off: what its stages have left behind begins no body any more."""
+        with self.lock or Lock():
+            self.closed = True
+
+    def believes(self, error: Any) -> bool:
+        """Whether an error tells no more than is known: it denies no effect that may have happened.
+
+        Only the body itself may, or a stage that reads what the body said.
+        """
+        if self.lost is None or not denies_effect(error):
+            return True
+        said: Any = self.said.failure() if type(self.said) is Failure else None
+        if said is None or said is error:
+            return said is not None
+        if (cause := getattr(said, "cause", None)) is not None and cause is getattr(error, "cause", None):
+            return True
+        return (type(said), landed_of(self.said)) == (type(error), landed_of(Failure(error)))
+
     def refuse(self, call: Call) -> Outcome | None:
         """OutcomeUnknown after an effect that may have landed, TimedOut beside an idempotent body that still runs."""
+        if self.closed:
+            return Failure(NotExecuted("the call has been answered"))
         if not (self.undecided or self.running):
             return None if self.ask is None else self.ask(call)
         if (tool := tool_of(call)) is None:
@@ -72,7 +98,7 @@ class OneEffect(Bodies):
         if tool is None or tool.effect != "read":
             self.begun_tool = tool
             self.begun_key = key
-            self.raised = False
+            self.raised, self.said = False, None
             if self.ask is not None:
                 self.begun_params = getattr(call, "params", None)
             self.running += 1

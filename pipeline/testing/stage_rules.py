@@ -18,9 +18,9 @@ from ..compose.resources import OpenResources, list_resources
 from ..compose.stage import Stage
 from ..compose.stage_bugs import explain_answer, explain_verdict
 from ..errors import Crashed, Denied, Transient
-from ..guards import Guards, OneEffect, denies_effect
+from ..guards import Guards, OneEffect
 from ..introspection import unwrap
-from ..report import LiveReport, error_of
+from ..report import LiveReport
 from ..tools import Effect, Tool
 from .probes import (
     LOOPS,
@@ -55,9 +55,8 @@ def check_stage(stage: object, *, call: Call | None = None, loops: Sequence[str]
     - It answers with an Outcome, or a check with a call, whatever its inside does. It raises only what its inside did.
     - It hands on the call that it was given or a copy, of the same phase, and does not change the one that it has.
     - It lets cancellation pass.
-    - It declares what it does: ``repeats`` if it runs its inside again, ``announces_body`` only if it never runs the
-      body of a tool and never answers that a tool that ran did not; with ``announces_body`` an end says when the body
-      begins.
+    - It declares what it does: ``repeats`` if it runs its inside again, ``runs_body`` if it does the work of a tool
+      itself; with ``announces_body`` an end says when the body begins.
     - It works on each loop, does not hold it up with `time.sleep`, starts no span and leaves no task behind.
 
     Args:
@@ -182,20 +181,13 @@ class _Check:
             self.breaks.rule(str(mistake))
         if type(answer) is Success and type(cast("Any", answer).unwrap()) in (Success, Failure):
             self.breaks.rule("it answers with an Outcome inside of a Success: return what `await call_next(call)` gave")
-        if not self.stage.placement.announces_body:
+        if self.stage.placement.runs_body:
             return
-        if self.bodies:
+        did_work = type(answer) is Success and not inside.ran and self.effect.tool.effect != "read"
+        if self.bodies or did_work:
             self.breaks.rule(
-                "it declares announces_body=True, and runs the body of the tool itself: leave `announces_body` out"
-            )
-        error = error_of(answer)
-        may_have_run = inside.ran and not any(reply is each for each in _HAS_NOT_RUN)
-        if isinstance(reply, Exception) and type(error) is Crashed:  # which the pipeline would make of it as well
-            return
-        if may_have_run and answer is not reply and error is not None and denies_effect(error):
-            self.breaks.rule(
-                f"it declares announces_body=True, and answers {error.kind!r} after its inside ran, as if nothing "
-                "had: leave `announces_body` out, or answer what its inside answered"
+                "it does the work of the tool itself and does not declare Placement(runs_body=True): where it is cut "
+                "off or raises, nothing is known to have begun, and the call is repeated"
             )
 
     async def _run_end(self, call: Any, reply: _Reply) -> None:

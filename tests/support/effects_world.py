@@ -22,6 +22,7 @@ from toolcall_pipeline import (
     NotExecuted,
     Outcome,
     Pipeline,
+    Placement,
     Stack,
     TimedOut,
     ToolFailed,
@@ -148,6 +149,7 @@ class World:
             await self.happen(part.after)
             return answer
 
+        cast("Any", stage).placement = Placement(runs_body=part.kind == "work")
         return stage
 
     async def do(self, part: Part, call: Any, call_next: Any) -> Any:  # noqa: C901  # a table

@@ -104,7 +104,7 @@ class LineLedger(Ledger):
             pipeline: Any. A stage that does not say when a body begins may do the work itself.
         """
         wraps = [stage for stage in pipeline.entries if stage.role == "wrap"]
-        tells = all(stage.placement.announces_body for stage in (*wraps, pipeline.entries[-1]))
+        tells = pipeline.entries[-1].placement.announces_body and not any(stage.placement.runs_body for stage in wraps)
         if tells and any(stage.role == "check" and stage.placement.kind == "validate" for stage in pipeline.entries):
             retry = next((stage for stage in wraps if stage.placement.repeats), pipeline.entries[-1])
             with suppress(SetupError):  # its own order leaves no such place
@@ -293,7 +293,7 @@ class _Outermost:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True, reason="around stages that may do the work themselves"
+        kind="line_ledger", reason="around stages that may do the work themselves"
     )
 
     ledger: LineLedger
