@@ -37,6 +37,7 @@ class Classify:
     """
 
     placement: ClassVar[Placement] = Placement(
+        runs_body=False,
         kind="classify",
         reason="inside of retry, which decides by the kind of error",
         inside_of={

@@ -15,7 +15,7 @@ from .. import timing
 from ..call import Outcome, ValidCall, make_uuid
 from ..compose import Handler, Placement
 from ..errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
-from ..guards import Guard, Guards, OneEffect
+from ..guards import Guard, Guards
 from ..identity.once import Flight, ask_verify, read_end
 from ..ledger import Claim, Delivery, Intent, Known, Names, Owner, Records, lives, read_outcome, write_outcome
 from ..options import is_number, refuse
@@ -28,7 +28,6 @@ _LONGEST_SECRET = 64  # bytes, as of a key of BLAKE2b
 _FIRST_POLL, _LAST_POLL = 0.02, 0.5  # seconds
 _CLOSING = 5.0  # seconds for the end of a call that was cancelled
 _UNDECIDED = ("lift", "lost")
-_HINT = 'put it there with .before("ledger", …)'
 _logger = get_logger()
 
 
@@ -36,7 +35,6 @@ _logger = get_logger()
 class _Lease(Guard):
     """Refuses a body whose owner may be taken for dead by now. Asked right before the body, in each attempt."""
 
-    needs_params: ClassVar[bool] = False
     counts_bodies: ClassVar[bool] = True  # else it is asked only while a tool is closed
 
     owner: Owner
@@ -99,22 +97,11 @@ class Ledger:
     """
 
     placement: ClassVar[Placement] = Placement(
+        runs_body=False,
         kind="ledger",
         reason="outside of retry, whose attempts are one delivery, and inside of all that may hold a call back",
-        inside_of={
-            kind: f"{reason}; {_HINT}"
-            for kind, reason in {
-                "approve": "a call that waits for a person has not begun",
-                "policy": "a call that is refused has not begun",
-                "quota": "an answer that is replayed takes nothing from a quota",
-                "dry_run": "a plan is no delivery",
-                "rate_limit": "a call that a limit refuses has not begun",
-                "circuit_breaker": "a call that a breaker refuses has not begun",
-                "concurrency": "a call that waits in a queue has not begun",
-                "loop_guard": "a repetition that is refused has not begun",
-                "cache": "the cache has to see each change",
-            }.items()
-        },
+        holds_back="a delivery that was answered does not begin again",
+        begins=True,
     )
 
     store: Store = attrs.field(factory=Memory)
@@ -469,7 +456,7 @@ def _read_known(guards: Guards, outcome: Outcome | None) -> Known:
     """The end of the effect. The guard of the call knows more of it than the outcome: whether a body began at all."""
     if type(outcome) is Success:
         return "yes"
-    effect = next((guard for guard in reversed(guards.counting) if isinstance(guard, OneEffect)), None)
+    effect = guards.effect
     if effect is None or not effect.undecided:
         return "no"
     if outcome is None:

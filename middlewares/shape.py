@@ -69,6 +69,7 @@ class Shape:
     """
 
     placement: ClassVar[Placement] = Placement(
+        runs_body=False,
         kind="shape",
         reason="outside of cache and retry: what is kept and tried is the whole result",
     )

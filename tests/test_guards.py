@@ -15,7 +15,6 @@ from toolcall_pipeline import (
     Denied,
     Effect,
     ExecutionFailed,
-    NotExecuted,
     Outcome,
     OutcomeUnknown,
     TimedOut,
@@ -46,7 +45,6 @@ class Heard(Guard):
     """A guard that writes down what it is told."""
 
     counts_bodies = True
-    needs_params = False
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -63,8 +61,6 @@ class Heard(Guard):
 
 class HeardWithParams(Heard):
     """One that looks at the params."""
-
-    needs_params = True
 
 
 class CountingLock:
@@ -226,18 +222,6 @@ def test_reads_ask_every_registry() -> None:
         assert isinstance(cast("Any", refused.value.outcome).failure(), Unavailable)
 
 
-
-
-
-
-
-
-
-
-
-
-
-
 def test_an_entry_is_changed_under_the_lock_of_the_call() -> None:
     """Another thread may be about to begin a body."""
     lock: Any = CountingLock()
@@ -250,9 +234,6 @@ def test_an_entry_is_changed_under_the_lock_of_the_call() -> None:
     entry.leave(None)
     held.append(lock.held)
     assert held == [1, 2, 3]
-
-
-
 
 
 def test_which_guards_lock() -> None:
@@ -335,5 +316,3 @@ def test_guards_know_whether_the_effect_of_a_call_happened() -> None:
         guards.conclude(call, outcome)
         assert [*told, guards.landed] == ["no", "maybe", landed]
     assert Guards.of(Heard()).landed == "no"
-
-

@@ -253,7 +253,6 @@ class Heard(Guard):
     """Writes down what it is told."""
 
     counts_bodies = True
-    needs_params = False
 
     def __init__(self) -> None:
         self.told: list[str] = []

@@ -155,13 +155,13 @@ class FailureFinisher:
 
     def _find_decider(self, error: ToolError) -> str:
         """The stage that decided inside of the first checks, as far as the error shows it: no record was kept."""
-        names = [stage.name for stage in self.inner]
-        by_kind = {stage.placement.kind: stage.name for stage in self.inner}
-        if isinstance(error, Denied) and error.by in names:
+        if isinstance(error, Denied) and any(stage.name == error.by for stage in self.inner):
             return error.by
-        kind = _DECIDERS.get(error.reason if isinstance(error, Unavailable) else error.kind, "")
-        if kind and kind in by_kind:
-            return by_kind[kind]
+        told = error.reason if isinstance(error, Unavailable) else error.kind
+        for stage in reversed(self.inner):
+            if told in stage.placement.decides:
+                return stage.name
+        by_kind = {stage.placement.kind: stage.name for stage in self.inner}
         if isinstance(getattr(error, "cause", None), BaseException) and not isinstance(error, Crashed):
             return by_kind.get("classify", "")
         return by_kind.get("execute", "") if isinstance(error, (Crashed, ExecutionFailed)) else ""
@@ -176,17 +176,3 @@ _FAILURE: Any = Failure  # by this name a type checker does not narrow to one of
 _PASSED_ON = ERROR_TYPES - {TimedOut, Transient, OutcomeUnknown}  # these depend on where the effect landed
 _WITHOUT_TEXT = frozenset((UnknownTool, Unavailable, MalformedCall))  # errors without a text of a tool
 _NO_CALL = Call("")  # stands in the log for a value that is not a call, or has fields that cannot be logged
-# By the reason of an Unavailable, or by the kind of another error: the kind of the stage of ours that answers so.
-_DECIDERS = {
-    "unknown_tool": "resolve",
-    "malformed_call": "validate",
-    "validation": "validate",
-    "awaiting_approval": "approve",
-    "timeout": "timeout",
-    "disabled": "available",
-    "paused": "available",
-    "rate_limited": "rate_limit",
-    "breaker_open": "circuit_breaker",
-    "busy": "concurrency",
-    "quota": "quota",
-}

@@ -12,7 +12,6 @@ from ..tools.view import ToolView
 from .phases import depth
 from .stage import Stage
 
-_DECIDE = frozenset(("available", "policy", "approve", "audit", "dry_run", "ledger", "quota", "line_ledger"))
 _INSTALLED_LATER = frozenset(("batch", "invalid"))
 
 
@@ -82,12 +81,23 @@ def _check_phases(stages: Sequence[Stage]) -> None:
 
 
 def _check_bodies(stages: Sequence[Stage]) -> None:
-    """A stage that runs the body stands inside of all that decides whether the body may begin."""
+    """What begins a call stands inside of all that may hold it back; what runs its body, of each check as well.
+
+    Of several stages of one kind that begin it, the innermost decides.
+    """
     for place, stage in enumerate(stages):
-        for inner in stages[place + 1 :] if stage.placement.runs_body else ():
-            takes, gives = inner.phases() if inner.role == "check" else (Call, Call)
-            if inner.placement.kind in _DECIDE or depth(gives) > depth(takes):
-                raise SetupError(f"{stage.name} runs the body, and must stand inside of {inner.name}")
+        placement, inside = stage.placement, stages[place + 1 :]
+        if not (placement.begins or placement.runs_body):
+            continue
+        again = [at for at, inner in enumerate(inside) if placement.kind and inner.placement.kind == placement.kind]
+        for inner in inside[again[-1] if again else 0 :]:
+            if reason := inner.placement.holds_back:
+                hint = f'put it there with .before("{stage.name}", …)'
+                raise SetupError(f"{stage.name} must stand inside of {inner.name}: {reason}; {hint}")
+            if placement.runs_body and inner.role == "check":
+                raise SetupError(
+                    f"{stage.name} must stand inside of {inner.name}: it runs the body, and a check decides whether it may"
+                )
 
 
 def _check_placements(stages: Sequence[Stage]) -> None:

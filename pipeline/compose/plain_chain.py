@@ -83,6 +83,7 @@ def _plain_check(stage: Stage, inner: Handler[Any], _: Guards) -> Handler[Any]:
 
 def _plain_wrap(stage: Stage, inner: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
     middleware = watch_body(stage.run) if stage.placement.runs_body else stage.run
+    is_undeclared = stage.placement.runs_body is None
 
     def handle(call: Call) -> Any:  # returns the middleware's own coroutine
         guards = call.guards
@@ -90,8 +91,16 @@ def _plain_wrap(stage: Stage, inner: Handler[Any], guards_of_reads: Guards) -> H
             return middleware(call.under(call.report, guards_of_reads), inner)
         if guards.lock is None:
             return middleware(call, inner)
+        unsure = guards.effect if is_undeclared else None
+        if unsure is not None:
+            unsure.unsure += 1
 
-        def call_next(call: Any) -> Any:  # a call that the middleware made itself gets the guards of its own
+        def call_next(call: Any) -> Any:
+            nonlocal unsure
+            if unsure is not None:
+                unsure.unsure -= 1
+                unsure = None
+            # A call that the middleware made itself gets the guards of its own.
             return inner(call if call.guards is not None else call.under(call.report, guards))
 
         return middleware(call, call_next)

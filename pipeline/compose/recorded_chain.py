@@ -175,6 +175,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
     """
     name, obj, repeats, run = stage.name, stage.obj, stage.placement.repeats, stage.run
     middleware = watch_body(run) if stage.placement.runs_body else run
+    is_undeclared = stage.placement.runs_body is None
     inner_attempt = _recorded_attempt(inner, read)
 
     async def handle(call: Any) -> Outcome:
@@ -183,8 +184,15 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
         attempt = report.attempt  # that this stage is a part of; a run of the inside may change it meanwhile
         answers: list[Any] = []  # of the inside
         times = _StageTimes(perf_counter_ns())
+        unsure = guards.effect if is_undeclared and guards is not None else None
+        if unsure is not None:
+            unsure.unsure += 1
 
         async def call_next(call: Any) -> Outcome:
+            nonlocal unsure
+            if unsure is not None:
+                unsure.unsure -= 1
+                unsure = None
             now = perf_counter_ns()
             target, run_inner = report, inner
             if times.parts and repeats and not times.running:  # a wait between two attempts has ended

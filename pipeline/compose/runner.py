@@ -31,7 +31,7 @@ from ..call import CURRENT_CONVERSATION, Call, Outcome, ResolvedCall, ValidCall,
 from ..caller import Origin
 from ..errors import Crashed
 from ..event_loops import is_stray_cancellation
-from ..guards import Guards, OneEffect, OpenTools
+from ..guards import Guards, OneEffect
 from ..identity.once import Flights, has_scope, once_per_intent
 from ..messages.wording import Wording
 from ..privacy import RedactionPolicy
@@ -95,13 +95,12 @@ class Runner:
         self._registries = registries
         self.redaction = RedactionPolicy(registries, getattr(observers[0].obj, "redact", None) if observers else None)
         gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
-        self._gate = (OpenTools(gates),) if gates else ()
-        self._guards_of_reads = Guards.of_reads(gates)
-        self._origin = Origin(ref(self))
+        self._guards_of_reads = Guards.of_calls(gates)
+        self._guards_of_callers = Guards.of_calls(gates, Origin(ref(self)))
         self._flights = Flights()
         self._has_ledger = any(stage.placement.kind == "ledger" for stage in stages)
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
-        answering = [stage for stage in inner[leading:] if not stage.placement.kind] or inner[leading:]
+        answering = [stage for stage in inner[leading:] if stage.placement.runs_body is not False] or inner[leading:]
         resolve_behind = self._find if first is None else None
         self._finish = FailureFinisher(self._leading, answering, registries, resolve_behind, inner[leading:]).finish
         self._check_recorded = compile_recorded_checks(checks)
@@ -227,19 +226,13 @@ class Runner:
         """The guards of the call, inside of those that its caller has put on it; and the one of its effect, if any."""
         tool: Tool[..., Any] | None = reached.tool if isinstance(reached, ResolvedCall) else None
         may_call = tool is None or tool.context  # only a ToolContext shows a tool its caller
-        effect = None if tool is not None and tool.effect == "read" else OneEffect(tool)
-        if call.guards is None and not may_call:
-            if effect is None:
-                return self._guards_of_reads, None
-            guards = self._guards_of_reads.with_effect(effect)
-            effect.lock = guards.lock
-            return guards, effect
-        origin = (self._origin,) if may_call else ()
-        effects = () if effect is None else (effect,)
-        guards = Guards.of(*origin, *self._gate, *effects, outer=call.guards)
-        if effect is not None:
-            effect.lock = guards.lock
-        return guards, effect
+        guards = self._guards_of_callers if may_call else self._guards_of_reads
+        if call.guards is not None:
+            guards = Guards.of(*guards.each, outer=call.guards)
+        if tool is not None and tool.effect == "read":
+            return guards, None
+        effect = OneEffect(tool)
+        return guards.add(effect), effect
 
     def _remembers(self, call: Call) -> bool:
         """Whether the intent of a call is remembered: it is of a conversation, of a turn, or of a known reply."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 from returns.result import Success
 
-from ..errors import Landed, Unavailable
+from ..errors import Landed
 from .guard import Guard, NotBegunError
 from .landed import as_maybe_landed, as_not_landed, landed_of
 from .one_effect import OneEffect
@@ -25,14 +25,7 @@ if TYPE_CHECKING:
 E = TypeVar("E")
 
 
-@attrs.frozen
-class _FixedGate:
-    closed: Mapping[str, Unavailable]
-
-
 _NO_LOCK = nullcontext()
-_NONE_CLOSED = _FixedGate({})
-_SOME_CLOSED = _FixedGate({"": Unavailable("", "unknown")})  # so that the guards are asked
 
 
 @attrs.define(eq=False)  # never changed, and not frozen: one is made for each call, in a third of the time
@@ -43,40 +36,51 @@ class Guards:
         each: All of them, outermost first.
         counting: Those that count bodies.
         lock: Held while these count; one for each call. None: no guard counts, so there is nothing to lock.
-        entries: The stages, ends and executors that the call is in, outermost first.
-        gate: While it is empty, only guards that count bodies can refuse.
+        gate: While it is empty, only guards that count bodies can refuse. None: each guard is always asked.
+        effect: The one of the effect of this call; those of its callers are outside of it. None: the tool is a read.
+        entries: The ends, executors and stages that run the body, that the call is in, outermost first.
     """
 
     each: tuple[Guard, ...]
-    counting: tuple[Guard, ...]
-    lock: Lock | None
+    counting: tuple[Guard, ...] = ()
+    lock: Lock | None = None
+    gate: Gate | None = None
+    effect: OneEffect | None = None
     entries: tuple[StageEntry, ...] = ()
-    gate: Gate = _SOME_CLOSED
 
     @staticmethod
     def of(*guards: Guard, outer: Guards | None = None) -> Guards:
         """Guards for a call, in addition to those that are around it."""
-        each = guards if outer is None else (*outer.each, *guards)
-        counting = tuple(guard for guard in each if guard.counts_bodies)
-        lock = None if outer is None else outer.lock
-        if lock is None and counting:
-            lock = Lock()
-        return Guards(each, counting, lock, () if outer is None else outer.entries)
+        made = _NO_GUARDS if outer is None else outer
+        for guard in guards:
+            made = made.add(guard)
+        return made
 
     @staticmethod
-    def of_reads(gates: Sequence[Gate]) -> Guards:
-        """Guards for all calls of reads that have no other guards: they ask whether the tool is still open."""
-        if not gates:
-            return Guards((), (), None, gate=_NONE_CLOSED)
-        return Guards((OpenTools(gates),), (), None, gate=gates[0] if len(gates) == 1 else _SOME_CLOSED)
+    def of_calls(gates: Sequence[Gate], *unasked: Guard) -> Guards:
+        """Guards for all calls that have no guards of a caller: they ask whether the tool is still open.
 
-    def with_effect(self, effect: OneEffect) -> Guards:
-        """These, made by `of_reads`, and the guard of the effect of one call."""
-        return Guards((*self.each, effect), (effect,), Lock(), (), self.gate)
+        Args:
+            gates: The lists of tools that are closed. With more than one, all are asked for each body.
+            unasked: Guards that never refuse.
+        """
+        asked = (OpenTools(gates),) if gates else ()
+        return Guards((*unasked, *asked), gate=gates[0] if len(gates) == 1 else None)
+
+    def add(self, guard: Guard) -> Guards:
+        """These, and one more inside of them."""
+        each = (*self.each, guard)
+        if not guard.counts_bodies:
+            return Guards(each, self.counting, self.lock, None, self.effect, self.entries)
+        counting, lock = (*self.counting, guard), self.lock or Lock()
+        effect = self.effect
+        if isinstance(guard, OneEffect):
+            effect, guard.lock = guard, lock
+        return Guards(each, counting, lock, self.gate, effect, self.entries)
 
     def within(self, entry: StageEntry) -> Guards:
-        """The same guards for a call inside of one more stage, end or executor."""
-        return Guards(self.each, self.counting, self.lock, (*self.entries, entry), self.gate)
+        """The same guards for a call inside of one more end, executor or stage that runs the body."""
+        return Guards(self.each, self.counting, self.lock, self.gate, self.effect, (*self.entries, entry))
 
     def begin(self, call: Call) -> None:
         """Begin the body now.
@@ -88,7 +92,7 @@ class Guards:
             for entry in self.entries:
                 if entry.alone:
                     entry.give_way()
-            for guard in self.each if self.gate.closed else self.counting:
+            for guard in self.each if self.gate is None or self.gate.closed else self.counting:
                 if (outcome := guard.refuse(call)) is not None:
                     if call.report is not None:
                         call.report.has_body = False
@@ -137,7 +141,7 @@ class Guards:
             for guard in self.counting:
                 guard.conclude(call, landed)
                 if landed != "yes" and isinstance(guard, OneEffect):
-                    guard.said = outcome
+                    guard.hear(call, outcome)
         return outcome
 
     def learn_end(self, call: Call, outcome: Outcome) -> None:
@@ -149,7 +153,7 @@ class Guards:
         for guard in self.counting:
             guard.learn_landed(call, landed)
             if isinstance(guard, OneEffect):
-                guard.said = outcome
+                guard.hear(call, outcome)
 
     def learn_raised(self, exc: BaseException | None) -> None:
         """Learn that a body raised: what a stage makes of that says nothing of landing. A `ToolFailed` does."""
@@ -170,40 +174,30 @@ class Guards:
 
         "maybe" while a body runs, and after one that did not say it.
         """
-        for guard in reversed(self.counting):
-            if isinstance(guard, OneEffect):
-                return guard.landed
-        return "no"
+        return "no" if self.effect is None else self.effect.landed
 
     def find(self, tool: Tool[..., Any]) -> None:
         """Learn the tool of the call, from the check that found it."""
-        for guard in self.counting:
-            if isinstance(guard, OneEffect) and guard.tool is None:
-                guard.tool = tool
+        if self.effect is not None and self.effect.tool is None:
+            self.effect.tool = tool
 
     def counts_effect_of(self, tool: Tool[..., Any]) -> bool:
         """Whether the effects of such a tool are counted. The effects of a read need not be.
 
         Guards of a read count none; another tool comes to them only by a stage that put it in the place of the read.
         """
-        if tool.effect == "read":
-            return True
-        for guard in self.counting:  # noqa: SIM110  # a generator takes twice as long
-            if isinstance(guard, OneEffect):
-                return True
-        return False
+        return self.effect is not None or tool.effect == "read"
 
     def correct_landed(self, error: E) -> E:
         """The error, with ``landed`` "no" in place of "maybe" if no body of this call may have taken effect.
 
         A stage that answers in place of its inside does not know that nothing began there, nor that something did.
         """
-        for guard in reversed(self.counting):  # the guard of this call is inside of its callers' guards
-            if isinstance(guard, OneEffect):
-                if guard.undecided:
-                    return error if guard.believes(error) else as_maybe_landed(error)
-                return as_not_landed(error)
-        return error
+        if self.effect is None:
+            return error
+        if not self.effect.undecided:
+            return as_not_landed(error)
+        return error if self.effect.believes(error) else as_maybe_landed(error)
 
     @property
     def lost(self) -> Tool[..., Any] | None:
@@ -212,3 +206,6 @@ class Guards:
             if isinstance(guard, OneEffect) and (lost := guard.lost) is not None:
                 return lost
         return None
+
+
+_NO_GUARDS = Guards(())

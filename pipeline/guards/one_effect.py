@@ -35,8 +35,11 @@ class OneEffect(Bodies):
     happened: bool = False  # a body said so
     raised: bool = False  # that body raised an exception, which is no `ToolFailed`
     said: Outcome | None = None  # what that body answered, if it failed
+    unsure: int = (
+        0  # middlewares that the call entered and that did not call on, and do not say whether they run bodies
+    )
     closed: bool = False  # the call was answered with a failure: no body begins any more
-    lock: Lock | None = None  # of the call
+    lock: Lock = attrs.field(factory=Lock)  # of the call; `Guards.add` sets it
     ask: Callable[[Call], Outcome | None] | None = None  # refuses the first body for what is known of other calls
 
     @property
@@ -54,8 +57,13 @@ class OneEffect(Bodies):
 
     def close(self) -> None:
         """The call is answered with a failure, or cut off: what its stages have left behind begins no body any more."""
-        with self.lock or Lock():
+        with self.lock:
             self.closed = True
+
+    def hear(self, call: Call, outcome: Outcome) -> None:
+        """Learn what a body answered that failed."""
+        if self._counts(call):
+            self.said = outcome
 
     def believes(self, error: Any) -> bool:
         """Whether an error tells no more than is known: it denies no effect that may have happened.

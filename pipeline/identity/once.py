@@ -12,7 +12,7 @@ from functools import partial
 from inspect import isawaitable
 from threading import Lock
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import attrs
 from anyio import lowlevel
@@ -50,8 +50,6 @@ FlightKey: TypeAlias = tuple[object, ...]
 
 class InScope(InheritedGuard):
     """A guard that gives the calls of a turn a scope: what is undecided among them."""
-
-    needs_params: ClassVar[bool] = True
 
     scope: Conversation | None
 

@@ -292,9 +292,7 @@ class _Outermost:
     A line stands for itself then, and what began is never run again: the key of its body is lost.
     """
 
-    placement: ClassVar[Placement] = Placement(
-        kind="line_ledger", reason="around stages that may do the work themselves"
-    )
+    placement: ClassVar[Placement] = Placement(runs_body=False, reason="around stages that do the work themselves")
 
     ledger: LineLedger
     pipeline: Pipeline
