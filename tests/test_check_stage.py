@@ -173,7 +173,7 @@ async def tries_twice(call: Call, call_next: Next) -> Outcome:
 class Marks:
     """Declares more than its function does."""
 
-    placement: ClassVar[Placement] = Placement(announces_body=True)
+    placement: ClassVar[Placement] = Placement(runs_body=False)
     function: Callable[[Any, Next], Awaitable[Outcome]]
 
     async def __call__(self, call: ValidCall, call_next: Next) -> Outcome:

@@ -59,10 +59,6 @@ class Heard(Guard):
         self.told.append(landed)
 
 
-class HeardWithParams(Heard):
-    """One that looks at the params."""
-
-
 class CountingLock:
     """A lock that counts how often it was held."""
 
@@ -211,12 +207,11 @@ def test_reads_ask_every_registry() -> None:
     """What is read without a look at the guards says that nothing is closed only if that holds for all registries."""
     first, second = a_registry(), a_registry()
     call = a_call(a_tool("probe"))
-    assert not Guards.of_reads([]).gate.closed
-    assert not Guards.of_reads([first]).gate.closed
+    Guards.of_calls([]).begin(call)
+    Guards.of_calls([first]).begin(call)
     second.disable("probe")
     for gates in ([second], [first, second], [second, first]):
-        guards = Guards.of_reads(gates)
-        assert guards.gate.closed
+        guards = Guards.of_calls(gates)
         with pytest.raises(NotBegunError, match=r"^the body of the tool must not begin$") as refused:
             guards.begin(call)
         assert isinstance(cast("Any", refused.value.outcome).failure(), Unavailable)
@@ -255,7 +250,7 @@ async def test_an_end_that_does_not_mark_is_asked_for_when_it_is_entered() -> No
         entered.append(call)
         return Success(1)
 
-    guards = Guards.of_reads([tools])
+    guards = Guards.of_calls([tools])
     refused: Any = await run_inside(run, under(guards, "read"), announces_body=False)
     assert (refused.failure().kind, entered) == ("unavailable", [])
     assert await run_inside(run, under(guards, "read"), announces_body=True) == Success(1)
@@ -270,7 +265,7 @@ async def test_a_stage_that_puts_another_tool_in_place_of_a_read_is_told() -> No
     async def run(call: Call) -> Success[int]:
         raise AssertionError
 
-    call = under(Guards.of_reads([]), "mutating")
+    call = under(Guards.of_calls([]), "mutating")
     outcome: Any = await run_inside(run, call, announces_body=True)
     assert str(outcome.failure().cause) == "probe is a read, and a stage handed on the mutating tool probe"
 

@@ -82,7 +82,7 @@ async def queue(call: Any, call_next: Any) -> Outcome:
 class Queue:
     """One that says that it never does the work of a tool."""
 
-    placement = Placement(announces_body=True)
+    placement = Placement(runs_body=False)
 
     async def __call__(self, call: Any, call_next: Any) -> Outcome:
         return await queue(call, call_next)
@@ -99,7 +99,7 @@ async def test_the_body_had_not_begun() -> None:
 class Linger:
     """Calls on, and does not return until the time is up."""
 
-    placement = Placement(announces_body=True)
+    placement = Placement(runs_body=False)
 
     def __init__(self, stopped: StoppedTime) -> None:
         self._stopped = stopped

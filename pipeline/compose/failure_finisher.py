@@ -76,11 +76,7 @@ class FailureFinisher:
             decision: The name of the stage that decided, and its note. "": as the error shows.
         """
         error: Any = outcome.failure() if type(outcome) is _FAILURE else None
-        lost, believed = None, True
-        if effect is not None:
-            effect.close()
-            lost, believed = effect.lost, effect.believes(error)
-            effect.said = None  # its traceback holds the call, which would never be freed at once
+        lost, believed = (None, True) if effect is None else effect.sum_up(error)
         if type(error) in _PASSED_ON and lost is None and self._is_without_secrets(call, reached):
             if is_logged(error):
                 self._log(call, getattr(reached, "tool", None), error, None, decision)

@@ -96,7 +96,7 @@ def _check_bodies(stages: Sequence[Stage]) -> None:
                 raise SetupError(f"{stage.name} must stand inside of {inner.name}: {reason}; {hint}")
             if placement.runs_body and inner.role == "check":
                 raise SetupError(
-                    f"{stage.name} must stand inside of {inner.name}: it runs the body, and a check decides whether it may"
+                    f"{stage.name} runs the body, and must stand inside of {inner.name}, which decides whether it may"
                 )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from ..call import Call, Outcome
-from ..guards import Guards, run_inside, watch_body
+from ..guards import Guards, run_inside, watch_stage
 from .deadline import run_within
 from .stage import Handler, Stage
 from .stage_bugs import read_verdict
@@ -82,27 +82,11 @@ def _plain_check(stage: Stage, inner: Handler[Any], _: Guards) -> Handler[Any]:
 
 
 def _plain_wrap(stage: Stage, inner: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
-    middleware = watch_body(stage.run) if stage.placement.runs_body else stage.run
-    is_undeclared = stage.placement.runs_body is None
+    middleware = watch_stage(stage.run, runs_body=stage.placement.runs_body)
 
     def handle(call: Call) -> Any:  # returns the middleware's own coroutine
-        guards = call.guards
-        if guards is None:  # a middleware made the call of a read itself
-            return middleware(call.under(call.report, guards_of_reads), inner)
-        if guards.lock is None:
-            return middleware(call, inner)
-        unsure = guards.effect if is_undeclared else None
-        if unsure is not None:
-            unsure.unsure += 1
-
-        def call_next(call: Any) -> Any:
-            nonlocal unsure
-            if unsure is not None:
-                unsure.unsure -= 1
-                unsure = None
-            # A call that the middleware made itself gets the guards of its own.
-            return inner(call if call.guards is not None else call.under(call.report, guards))
-
-        return middleware(call, call_next)
+        if call.guards is None:  # a middleware made the call of a read itself
+            call = call.under(call.report, guards_of_reads)
+        return middleware(call, inner)
 
     return handle

@@ -11,7 +11,7 @@ from returns.result import Success
 
 from ..call import Call, Outcome
 from ..errors import Crashed, Landed, ToolError
-from ..guards import Guards, landed_of, watch_body
+from ..guards import Guards, landed_of, watch_stage
 from ..report import CANCELLED, NO_EXECUTOR, LiveReport, error_of, kind_of
 from .plain_chain import guard_end
 from .stage import Handler, Stage
@@ -174,8 +174,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
     own if the first one is a part of an attempt.
     """
     name, obj, repeats, run = stage.name, stage.obj, stage.placement.repeats, stage.run
-    middleware = watch_body(run) if stage.placement.runs_body else run
-    is_undeclared = stage.placement.runs_body is None
+    middleware = watch_stage(run, runs_body=stage.placement.runs_body)
     inner_attempt = _recorded_attempt(inner, read)
 
     async def handle(call: Any) -> Outcome:
@@ -184,15 +183,8 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
         attempt = report.attempt  # that this stage is a part of; a run of the inside may change it meanwhile
         answers: list[Any] = []  # of the inside
         times = _StageTimes(perf_counter_ns())
-        unsure = guards.effect if is_undeclared and guards is not None else None
-        if unsure is not None:
-            unsure.unsure += 1
 
         async def call_next(call: Any) -> Outcome:
-            nonlocal unsure
-            if unsure is not None:
-                unsure.unsure -= 1
-                unsure = None
             now = perf_counter_ns()
             target, run_inner = report, inner
             if times.parts and repeats and not times.running:  # a wait between two attempts has ended

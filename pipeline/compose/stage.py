@@ -86,7 +86,7 @@ class Stage:
         stage = cls(name, role, obj, run)
         if stage.placement.announces_body and role != "end":
             raise SetupError(
-                f"{name} says announces_body=True, which is of an end: a middleware that runs the body says runs_body=True"
+                f"{name} says announces_body=True, which is of an end; if it runs the body it says runs_body=True"
             )
         if stage.placement.runs_body and role != "wrap":
             raise SetupError(f"{name} says runs_body=True, which is of a middleware")

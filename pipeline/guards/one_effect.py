@@ -65,6 +65,13 @@ class OneEffect(Bodies):
         if self._counts(call):
             self.said = outcome
 
+    def sum_up(self, error: Any) -> tuple[Tool[..., Any] | None, bool]:
+        """Close the effect of a failed call: the tool that may have taken effect, and whether the error is believed."""
+        self.close()
+        believed = self.believes(error)
+        self.said = None  # its traceback holds the call, which would never be freed at once
+        return self.lost, believed
+
     def believes(self, error: Any) -> bool:
         """Whether an error tells no more than is known: it denies no effect that may have happened.
 

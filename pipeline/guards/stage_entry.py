@@ -102,17 +102,50 @@ def enter(call: C, guards: Guards, *, announces_body: bool) -> tuple[StageEntry,
     return entry, call.under(call.report, guards.within(entry))
 
 
-def watch_body(middleware: Callable[[Any, Handler], Any]) -> Callable[[Any, Handler], Awaitable[Outcome]]:
+def watch_stage(
+    middleware: Callable[[Any, Handler], Any], *, runs_body: bool | None
+) -> Callable[[Any, Handler], Awaitable[Outcome]]:
+    """Watch a middleware by what its `Placement` says of it, see there.
+
+    A call that it made itself, and hands on in place of its own, gets the guards of its own.
+    """
+    if runs_body:
+        return _watch_body(middleware)
+
+    def handle(call: Any, inner: Handler) -> Any:  # returns the middleware's own coroutine
+        guards: Guards | None = call.guards
+        if guards is None or guards.lock is None:
+            return middleware(call, inner)
+        unsure = guards.effect if runs_body is None else None
+        if unsure is not None:
+            unsure.unsure += 1
+
+        def call_next(call: Any) -> Any:
+            nonlocal unsure
+            if unsure is not None:  # it calls on for the first time: from now on the inside decides
+                unsure.unsure -= 1
+                unsure = None
+            return inner(call if call.guards is not None else call.under(call.report, guards))
+
+        return middleware(call, call_next)
+
+    return handle
+
+
+def _watch_body(middleware: Callable[[Any, Handler], Any]) -> Callable[[Any, Handler], Awaitable[Outcome]]:
     """Count a middleware that runs the body itself as the body, until it calls on."""
 
     def handle(call: Any, inner: Handler) -> Awaitable[Outcome]:
+        outside = () if call.guards is None else call.guards.entries
+
         def run(given: Any) -> Any:
-            entries = () if given.guards is None else given.guards.entries[len(call.guards.entries) :]
+            guards: Guards | None = given.guards
+            entries = () if guards is None else guards.entries[len(outside) :]
 
             def call_next(call: Any) -> Awaitable[Outcome]:
                 for entry in entries:
                     entry.enter_inside()
-                return inner(call)
+                return inner(call if call.guards is not None else call.under(call.report, guards))
 
             return middleware(given, call_next)
 
