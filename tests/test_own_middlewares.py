@@ -30,7 +30,6 @@ from toolcall_pipeline import (
 )
 from toolcall_pipeline.executors import Executor
 from toolcall_pipeline.middlewares import (
-    Approve,
     Available,
     Cache,
     Concurrency,
@@ -257,7 +256,7 @@ def test_what_runs_bodies_stands_inside_of_all_that_decides() -> None:
     with pytest.raises(SetupError, match=r"^works runs the body, and must stand inside of resolve, which decides"):
         around_body(Works()).end(Execute())
     plain = standard(ToolRegistry())
-    for inner in (Ledger(Memory()), Approve(Memory(), effects=("mutating",)), Concurrency(1), RateLimit(1), Cache(1)):
+    for inner in (Ledger(Memory()), Concurrency(1), RateLimit(1), Cache(1)):
         pipeline = plain.before("retry", inner, name="inner")
         with pytest.raises(SetupError, match=r"^works must stand inside of inner: .*; put it there with \.before\("):
             pipeline.before("inner", Works())

@@ -6,6 +6,7 @@ It has no clock, no report, and no frame but the middlewares' own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, cast
 
 from ..call import Call, Outcome
@@ -23,9 +24,13 @@ def compile_plain(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[A
         guards_of_reads: For a call of a read that a stage made itself, and that has no guards therefore.
     """
     handler = _with_guards(guard_end(stages), guards_of_reads)
-    for stage in reversed(stages[:-1]):
-        make = _plain_check if stage.role == "check" else _plain_wrap
-        handler = make(stage, handler, guards_of_reads)
+    for role, group in groupby(reversed(stages[:-1]), key=lambda stage: stage.role):
+        if role == "check":
+            handler = _plain_checks([*group][::-1], handler, guards_of_reads)
+            continue
+        for stage in group:
+            runs_body = stage.placement.runs_body
+            handler = watch_stage(stage.run, handler, runs_body=runs_body, guards_of_reads=guards_of_reads)
     return handler
 
 
@@ -67,26 +72,22 @@ def _with_guards(run: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
     return handle
 
 
-def _plain_check(stage: Stage, inner: Handler[Any], _: Guards) -> Handler[Any]:
-    check, finds = stage.run, stage.finds
+def _plain_checks(stages: Sequence[Stage], inner: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
+    """Checks that stand next to each other, in one frame."""
+    checks = [(stage, stage.run, stage.finds) for stage in stages]
 
-    async def handle(call: Call) -> Outcome:
-        verdict = read_verdict(stage, check(call))
-        if not isinstance(verdict, Call):
-            return cast("Outcome", verdict)
-        if finds and call.guards is not None:
-            call.guards.find(cast("Any", verdict).tool)
-        return await inner(verdict)
-
-    return handle
-
-
-def _plain_wrap(stage: Stage, inner: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
-    middleware = watch_stage(stage.run, runs_body=stage.placement.runs_body)
-
-    def handle(call: Call) -> Any:  # returns the middleware's own coroutine
-        if call.guards is None:  # a middleware made the call of a read itself
-            call = call.under(call.report, guards_of_reads)
-        return middleware(call, inner)
+    async def handle(call: Any) -> Outcome:
+        for stage, check, finds in checks:
+            call = read_verdict(stage, check(call))
+            if not isinstance(call, Call):
+                return cast("Outcome", call)
+            guards = call.guards
+            if finds and guards is not None:
+                tool: Any = cast("Any", call).tool
+                guards.find(tool)
+                if tool.effect == "read" and not tool.context and guards.counts_only_effect:
+                    # From here on as if the tool had been known before. A check made this call: nothing else holds it.
+                    call.guards = guards_of_reads
+        return await inner(call)
 
     return handle

@@ -173,8 +173,8 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
     another call of the inside: each run after the first one writes to a branch of the report, and is an attempt of its
     own if the first one is a part of an attempt.
     """
-    name, obj, repeats, run = stage.name, stage.obj, stage.placement.repeats, stage.run
-    middleware = watch_stage(run, runs_body=stage.placement.runs_body)
+    name, obj, run = stage.name, stage.obj, stage.run
+    repeats, runs_body = stage.placement.repeats, stage.placement.runs_body
     inner_attempt = _recorded_attempt(inner, read)
 
     async def handle(call: Any) -> Outcome:
@@ -205,7 +205,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
 
         verdict: str | None = CANCELLED
         try:
-            outcome: Outcome = await middleware(call, call_next)
+            outcome: Outcome = await watch_stage(run, call_next, runs_body=runs_body)(call)
             verdict = None
             if type(outcome) is not _SUCCESS:
                 check_answer(stage, outcome)

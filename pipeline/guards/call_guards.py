@@ -72,11 +72,13 @@ class Guards:
         each = (*self.each, guard)
         if not guard.counts_bodies:
             return Guards(each, self.counting, self.lock, None, self.effect, self.entries)
-        counting, lock = (*self.counting, guard), self.lock or Lock()
-        effect = self.effect
+        counting, lock, effect = (*self.counting, guard), self.lock, self.effect
         if isinstance(guard, OneEffect):
-            effect, guard.lock = guard, lock
-        return Guards(each, counting, lock, self.gate, effect, self.entries)
+            effect = guard
+            if lock is None:
+                lock = guard.lock
+            guard.lock = lock
+        return Guards(each, counting, lock or Lock(), self.gate, effect, self.entries)
 
     def within(self, entry: StageEntry) -> Guards:
         """The same guards for a call inside of one more end, executor or stage that runs the body."""
@@ -180,6 +182,11 @@ class Guards:
         """Learn the tool of the call, from the check that found it."""
         if self.effect is not None and self.effect.tool is None:
             self.effect.tool = tool
+
+    @property
+    def counts_only_effect(self) -> bool:
+        """Whether nothing but the effect of this call is counted, which a read has not."""
+        return not self.entries and len(self.counting) == 1 and self.counting[0] is self.effect
 
     def counts_effect_of(self, tool: Tool[..., Any]) -> bool:
         """Whether the effects of such a tool are counted. The effects of a read need not be.

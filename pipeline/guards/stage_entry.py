@@ -103,39 +103,56 @@ def enter(call: C, guards: Guards, *, announces_body: bool) -> tuple[StageEntry,
 
 
 def watch_stage(
-    middleware: Callable[[Any, Handler], Any], *, runs_body: bool | None
-) -> Callable[[Any, Handler], Awaitable[Outcome]]:
-    """Watch a middleware by what its `Placement` says of it, see there.
+    middleware: Callable[[Any, Handler], Any],
+    inner: Handler,
+    *,
+    runs_body: bool | None,
+    guards_of_reads: Guards | None = None,
+) -> Handler:
+    """Put a middleware around its inside, and watch it by what its `Placement` says of it, see there.
 
     A call that it made itself, and hands on in place of its own, gets the guards of its own.
+
+    Args:
+        middleware: The middleware.
+        inner: Its inside.
+        runs_body: As its `Placement` says.
+        guards_of_reads: For a call without guards, which a stage around this one made in place of a read.
     """
     if runs_body:
-        return _watch_body(middleware)
+        return _watch_body(middleware, inner)
 
-    def handle(call: Any, inner: Handler) -> Any:  # returns the middleware's own coroutine
+    def keep_guards(call: Any) -> Any:  # returns the middleware's own coroutine, as below
         guards: Guards | None = call.guards
-        if guards is None or guards.lock is None:
+        if guards is None and guards_of_reads is not None:
+            call = _put_under(call, guards_of_reads)
+        elif guards is not None and guards.lock is not None:
+            return middleware(call, lambda call: inner(call if call.guards is not None else _put_under(call, guards)))
+        return middleware(call, inner)
+
+    def handle(call: Any) -> Any:
+        guards: Guards | None = call.guards
+        if guards is guards_of_reads:
             return middleware(call, inner)
-        unsure = guards.effect if runs_body is None else None
-        if unsure is not None:
-            unsure.unsure += 1
+        if guards is None or guards.effect is None:
+            return keep_guards(call)
+        guards.effect.unsure += 1
 
         def call_next(call: Any) -> Any:
-            nonlocal unsure
-            if unsure is not None:  # it calls on for the first time: from now on the inside decides
-                unsure.unsure -= 1
-                unsure = None
-            return inner(call if call.guards is not None else call.under(call.report, guards))
+            effect: Any = guards.effect  # one variable less to share with this function, in each call
+            if effect.unsure == 1:  # the one that was entered last, and none beside it: the inside decides now
+                effect.unsure = 0
+            return inner(call if call.guards is not None else _put_under(call, guards))
 
         return middleware(call, call_next)
 
-    return handle
+    return handle if runs_body is None else keep_guards
 
 
-def _watch_body(middleware: Callable[[Any, Handler], Any]) -> Callable[[Any, Handler], Awaitable[Outcome]]:
+def _watch_body(middleware: Callable[[Any, Handler], Any], inner: Handler) -> Handler:
     """Count a middleware that runs the body itself as the body, until it calls on."""
 
-    def handle(call: Any, inner: Handler) -> Awaitable[Outcome]:
+    def handle(call: Any) -> Awaitable[Outcome]:
         outside = () if call.guards is None else call.guards.entries
 
         def run(given: Any) -> Any:
@@ -145,13 +162,17 @@ def _watch_body(middleware: Callable[[Any, Handler], Any]) -> Callable[[Any, Han
             def call_next(call: Any) -> Awaitable[Outcome]:
                 for entry in entries:
                     entry.enter_inside()
-                return inner(call if call.guards is not None else call.under(call.report, guards))
+                return inner(call if call.guards is not None else _put_under(call, guards))
 
             return middleware(given, call_next)
 
         return run_inside(run, call, announces_body=False)
 
     return handle
+
+
+def _put_under(call: Any, guards: Guards | None) -> Any:
+    return call.under(call.report, guards)
 
 
 async def run_inside(run: Callable[[C], Awaitable[Outcome]], call: C, *, announces_body: bool) -> Outcome:

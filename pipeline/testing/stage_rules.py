@@ -25,6 +25,7 @@ from ..tools import Effect, Tool
 from .probes import (
     LOOPS,
     PATIENCE,
+    SETTLING,
     BodyGuard,
     Breaks,
     ProbeError,
@@ -174,6 +175,7 @@ class _Check:
                 answer = await self.stage.run(call, inside)
             except Exception as exc:  # noqa: BLE001  # as above
                 if exc is reply:
+                    await self._check_work(did_answer=False)
                     return
                 self.breaks.tell()
                 self._tell_raised(exc, "an inside that raised another exception" if inside.ran else "a call")
@@ -181,13 +183,19 @@ class _Check:
             self.breaks.rule(str(mistake))
         if type(answer) is Success and type(cast("Any", answer).unwrap()) in (Success, Failure):
             self.breaks.rule("it answers with an Outcome inside of a Success: return what `await call_next(call)` gave")
+        await self._check_work(did_answer=type(answer) is Success and not inside.ran)
+
+    async def _check_work(self, *, did_answer: bool) -> None:
+        """Whether the stage did the work of the tool: it ran the body, also in a task, or answered in its place."""
         if self.stage.placement.runs_body:
             return
-        did_work = type(answer) is Success and not inside.ran and self.effect.tool.effect != "read"
-        if self.bodies or did_work:
+        for _ in range(SETTLING if not self.bodies else 0):  # a task that it left behind
+            await anyio.lowlevel.checkpoint()
+        tool = self.effect.tool
+        if self.bodies or (did_answer and tool is not None and tool.effect != "read"):
             self.breaks.rule(
                 "it does the work of the tool itself and does not declare Placement(runs_body=True): where it is cut "
-                "off or raises, nothing is known to have begun, and the call is repeated"
+                "off or raises, nothing is known to have begun, and an equal call runs"
             )
 
     async def _run_end(self, call: Any, reply: _Reply) -> None:
