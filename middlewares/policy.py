@@ -21,12 +21,6 @@ _NEEDS = {
     "approve": "a rule of it says `approve`, and that stage asks a person; give standard() a `store=`",
     "dry_run": "a rule of it says `dry_run`, and that stage makes the plan: DryRun(rules)",
 }
-_PLACEMENT = Placement(
-    kind="policy",
-    reason="after validate: rules judge the arguments as the tool would get them",
-    holds_back="a call that is refused has not begun",
-    inside_of={"audit": "it writes down which rule decided"},
-)
 
 
 def _read(rules: str | PathLike[str] | RuleSet) -> RuleSet:
@@ -52,14 +46,22 @@ class Policy:
         SetupError: The file cannot be read, or something in it is wrong; the text begins with the file and the line.
     """
 
+    placement = Placement(
+        kind="policy",
+        reason="after validate: rules judge the arguments as the tool would get them",
+        holds_back="a call that is refused has not begun",
+        inside_of={"audit": "it writes down which rule decided"},
+    )
+
     rules: RuleSet = attrs.field(converter=_read, on_setattr=attrs.setters.frozen)
-    placement: Placement = attrs.field(init=False, repr=False, eq=False)  # other rules need other stages
     _decided: Mapping[str, Mapping[str, Decision]] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._decided = self.rules.decided
         needs: dict[str, str] = {kind: reason for kind, reason in _NEEDS.items() if kind in self.rules.actions}
-        self.placement = attrs.evolve(_PLACEMENT, needs=needs)
+        self.placement = attrs.evolve(
+            self.placement, needs=needs
+        )  # of this object alone: other rules need other stages
 
     def __call__(self, call: V) -> V | Failure[ToolError]:
         """The same call, or Denied."""

@@ -186,7 +186,7 @@ class LeavesTheWork:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        await self.tasks.__aexit__(*exc)
+        await self.tasks.__aexit__(None, None, None)
 
     async def __call__(self, call: ValidCall, call_next: Next) -> Outcome:
         self.tasks.start_soon(partial(call.tool.fn, **call.params))

@@ -346,15 +346,15 @@ async def test_a_stage_that_did_not_call_on_has_landed_nothing(
 
 
 @pytest.mark.parametrize(
-    ("runs_body", "effect", "expected"),
+    ("runs_body", "effect", "repeats"),
     [
-        (False, "mutating", ([1], [1.5])),
-        (None, "mutating", ([], [])),
-        (None, "idempotent", ([1], [1.5])),
+        (False, "mutating", 1),
+        (None, "mutating", 0),
+        (None, "idempotent", 1),
     ],
 )
 async def test_a_stage_that_says_that_it_runs_no_body_may_be_repeated(
-    runs_body: bool | None, effect: Effect, expected: object
+    runs_body: bool | None, effect: Effect, repeats: int
 ) -> None:
     """Retry repeats what it refused for a while; a tool that changes something only if the stage says so."""
     begun: list[int] = []
@@ -374,7 +374,7 @@ async def test_a_stage_that_says_that_it_runs_no_body_may_be_repeated(
     retry = Retry(first_delay=0, sleep=wait)
     pipeline = standard(tools).replace("retry", retry).before("classify", busy_once)
     outcome = await pipeline.call("probe")
-    assert (begun, waits) == expected
+    assert (begun, waits) == ([1] * repeats, [1.5] * repeats)
     assert outcome == (Success(None) if begun else Failure(Transient(retry_after=1.5, landed="no")))
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import anyio
-import anyio.lowlevel
 import anyio.to_thread
 import pytest
 from returns.result import Failure, Success
@@ -92,12 +91,12 @@ class Middleware:
     """
 
     def __init__(self, act: Act, when: When, runs_body: bool | None, limits: list[anyio.CancelScope]) -> None:
-        self.act, self.when, self.limits = act, when, limits
+        self.act: Act = act
+        self.when, self.limits = when, limits
         self.placement = Placement(runs_body=runs_body)
         self.is_done = False
 
     async def __call__(self, call: ValidCall, call_next: Any) -> Outcome:
-        outcome: Outcome = Success("written")
         if self.is_done:
             return await self.pass_on(call, call_next)
         self.is_done = True
@@ -110,14 +109,14 @@ class Middleware:
                 raise RuntimeError
             case "times out" | "is cancelled":
                 self.limits[0 if self.act == "is cancelled" else -1].cancel()
-                await anyio.lowlevel.checkpoint()
+                await anyio.sleep_forever()
             case "refuses":
-                outcome = Failure(Denied("own", "no"))
+                return Failure(Denied("own", "no"))
             case "is busy":
-                outcome = Failure(Transient(landed="no"))
+                return Failure(Transient(landed="no"))
             case "answers":
                 pass
-        return outcome
+        return Success("written")
 
     async def pass_on(self, call: ValidCall, call_next: Any) -> Outcome:
         outcome: Outcome = await call_next(call)
@@ -146,18 +145,20 @@ def expect(act: Act, when: When, runs_body: bool | None, effect: Effect, around:
     return Told(ran, lost, 1, None) if around == "alone" else Told(ran, lost, 0, "outcome_unknown")
 
 
+ACTS: tuple[Act, ...] = ("raises", "times out", "is cancelled", "refuses", "is busy", "answers")
+PLACES: tuple[tuple[When, bool | None], ...] = (
+    ("before", None),
+    ("before", False),
+    ("after", None),
+    ("after", False),
+    ("after", True),
+    ("works", None),
+    ("works", True),
+)
 CELLS: list[tuple[Act, When, bool | None]] = [
     (act, when, runs_body)
-    for when, runs_body in (
-        ("before", None),
-        ("before", False),
-        ("after", None),
-        ("after", False),
-        ("after", True),
-        ("works", None),
-        ("works", True),
-    )
-    for act in ("raises", "times out", "is cancelled", "refuses", "is busy", "answers")
+    for when, runs_body in PLACES
+    for act in ACTS
     if (act, when) not in {("answers", "before"), ("is busy", "after")}
 ]  # an answer with a value before it calls on is work; a made-up "did not land" is in the next test
 

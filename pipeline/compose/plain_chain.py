@@ -87,7 +87,7 @@ def _plain_checks(stages: Sequence[Stage], inner: Handler[Any], guards_of_reads:
                 guards.find(tool)
                 if tool.effect == "read" and not tool.context and guards.counts_only_effect:
                     # From here on as if the tool had been known before. A check made this call: nothing else holds it.
-                    call.guards = guards_of_reads
+                    cast("Any", call).guards = guards_of_reads
         return await inner(call)
 
     return handle

@@ -183,7 +183,7 @@ class _Check:
             self.breaks.rule(str(mistake))
         if type(answer) is Success and type(cast("Any", answer).unwrap()) in (Success, Failure):
             self.breaks.rule("it answers with an Outcome inside of a Success: return what `await call_next(call)` gave")
-        await self._check_work(did_answer=type(answer) is Success and not inside.ran)
+        await self._check_work(did_answer=isinstance(answer, Success) and not inside.ran)
 
     async def _check_work(self, *, did_answer: bool) -> None:
         """Whether the stage did the work of the tool: it ran the body, also in a task, or answered in its place."""
