@@ -12,7 +12,8 @@ import pytest
 
 from mcp_desk import INITIALIZE, MODERN, TOOLS, Desk, ScriptedServer, call, open_desk, result
 from support import PATIENT, StoppedTime
-from toolcall_pipeline import CallReport, timing
+from toolcall_pipeline import CallReport
+from toolcall_pipeline.base import timing
 from toolcall_pipeline.mcp import relay
 from toolcall_pipeline.mcp.jsonrpc import Message, dump, hides_call, join_array, parse, parse_leniently, split_array
 from toolcall_pipeline.mcp.lines import LineWriter

@@ -25,8 +25,8 @@ from toolcall_pipeline import (
     Transient,
     ValidCall,
     is_failure,
-    timing,
 )
+from toolcall_pipeline.base import timing
 from toolcall_pipeline.executors import Executor
 from toolcall_pipeline.middlewares import (
     Available,

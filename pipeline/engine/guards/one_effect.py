@@ -1,0 +1,146 @@
+"""OneEffect: the guard against a second body of a call whose first one may have taken effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from returns.result import Failure
+
+from ..errors import Landed, NotExecuted, OutcomeUnknown, TimedOut, Transient
+from .guard import Bodies, tool_of
+from .landed import denies_effect, landed_of
+
+if TYPE_CHECKING:
+    from ...tools.definition import Tool
+    from ..call import Call, Outcome
+
+
+@attrs.define(eq=False)
+class OneEffect(Bodies):
+    """Refuses a second body of a call whose first one may have taken effect.
+
+    A mutating tool runs again only after it is known that it did not land; so does a keyed one whose key differs from
+    the key of the body before. An idempotent tool runs again only after its first body has ended: two at once are not
+    the same as one. Reads are not counted, also those that a stage makes on the way to another tool.
+    """
+
+    tool: Tool[..., Any] | None = None  # the tool of the call, once it is known
+    # Of the body that began last. Not its call: that one holds its guards, and the two would never be freed at once.
+    begun_tool: Tool[..., Any] | None = None
+    begun_key: str = ""
+    begun_params: Any = None  # only where `ask` is set
+    happened: bool = False  # a body said so
+    raised: bool = False  # that body raised an exception, which is no `ToolFailed`
+    said: Outcome | None = None  # what that body answered, if it failed
+    unsure: int = (
+        0  # middlewares that the call entered and that did not call on, and do not say whether they run bodies
+    )
+    closed: bool = False  # the call was answered with a failure: no body begins any more
+    lock: Lock = attrs.field(factory=Lock)  # of the call; `Guards.add` sets it
+    ask: Callable[[Call], Outcome | None] | None = None  # refuses the first body for what is known of other calls
+
+    @property
+    def lost(self) -> Tool[..., Any] | None:
+        """The mutating tool of this call that may have taken effect; None: there is none."""
+        tool = self.begun_tool
+        return tool if self.undecided and tool is not None and tool.effect == "mutating" else None
+
+    @property
+    def landed(self) -> Landed:
+        """See `Guards.landed`."""
+        if not self.undecided:
+            return "no"
+        return "yes" if self.happened else "maybe"
+
+    def close(self) -> None:
+        """The call is answered with a failure, or cut off: what its stages have left behind begins no body any more."""
+        with self.lock:
+            self.closed = True
+
+    def hear(self, call: Call, outcome: Outcome) -> None:
+        """Learn what a body answered that failed."""
+        if self._counts(call):
+            self.said = outcome
+
+    def sum_up(self, error: Any) -> tuple[Tool[..., Any] | None, bool]:
+        """Close the effect of a failed call: the tool that may have taken effect, and whether the error is believed."""
+        self.close()
+        believed = self.believes(error)
+        self.said = None  # its traceback holds the call, which would never be freed at once
+        return self.lost, believed
+
+    def believes(self, error: Any) -> bool:
+        """Whether an error tells no more than is known: it denies no effect that may have happened.
+
+        Only the body itself may, or a stage that reads what the body said.
+        """
+        if self.lost is None or not denies_effect(error):
+            return True
+        said: Any = self.said.failure() if type(self.said) is Failure else None
+        if said is None or said is error:
+            return said is not None
+        if (cause := getattr(said, "cause", None)) is not None and cause is getattr(error, "cause", None):
+            return True
+        return (type(said), landed_of(self.said)) == (type(error), landed_of(Failure(error)))
+
+    def refuse(self, call: Call) -> Outcome | None:
+        """OutcomeUnknown after an effect that may have landed, TimedOut beside an idempotent body that still runs."""
+        if self.closed:
+            return Failure(NotExecuted("the call has been answered"))
+        if not (self.undecided or self.running):
+            return None if self.ask is None else self.ask(call)
+        if (tool := tool_of(call)) is None:
+            return None
+        if self.undecided and (tool.effect == "mutating" or self._has_another_key(call, tool)):
+            return Failure(OutcomeUnknown(Transient(landed="maybe"), tool.verify_with))
+        if tool.effect == "idempotent" and self.running:
+            return Failure(TimedOut(still_running=True))
+        return None
+
+    def _has_another_key(self, call: Call, tool: Tool[..., Any]) -> bool:
+        key = getattr(call, "idempotency_key", "")
+        return tool.effect == "keyed" and (not key or key != self.begun_key)
+
+    def begin(self, call: Any) -> None:
+        """A body of this call begins."""
+        try:
+            tool, key = call.tool, call.idempotency_key
+        except AttributeError:  # an end may take a call in an earlier phase
+            tool, key = tool_of(call), ""
+        if tool is None or tool.effect != "read":
+            self.begun_tool = tool
+            self.begun_key = key
+            self.raised, self.said = False, None
+            if self.ask is not None:
+                self.begun_params = getattr(call, "params", None)
+            self.running += 1
+            self.undecided += 1
+
+    def end(self, call: Call) -> None:
+        """It returned or raised."""
+        if self._counts(call):
+            self.running -= 1
+
+    def learn_landed(self, call: Call, landed: Landed) -> None:
+        """Its outcome is known."""
+        if landed == "no" and self._counts(call):
+            self.undecided -= 1
+        elif landed == "yes" and self._counts(call):
+            self.happened = True
+
+    def conclude(self, call: Call, landed: Landed) -> None:
+        """As the base does, in one step."""
+        tool = getattr(call, "tool", None)
+        if tool is None or tool.effect != "read":
+            self.running -= 1
+            if landed == "no":
+                self.undecided -= 1
+            elif landed == "yes":
+                self.happened = True
+
+    def _counts(self, call: Call) -> bool:
+        tool = tool_of(call)
+        return tool is None or tool.effect != "read"
