@@ -76,10 +76,12 @@ class Approve:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
+        runs_body=False,
         kind="approve",
         tool_options=("tools.patterns", "needs"),
         reason="inside of validate: a person judges the call as it will run",
+        holds_back="a call that waits for a person has not begun",
+        decides=("awaiting_approval",),
         needs={"ledger": "an approval is one delivery of it, so that what was approved runs once"},
         inside_of={
             "policy": "its rules may refuse the call, or say that no person has to be asked",
@@ -160,7 +162,9 @@ class Approve:
         try:
             name = name_request(call, self.version)
             while True:
-                row = await (self._find_resumed(resumed, name) if resumed else self._join(call, name, str(reason)))
+                row = await (
+                    self._find_resumed(resumed, name) if resumed else self._join(call, name, _tell_reason(reason))
+                )
                 if row is None:
                     return Failure(ResourceNotFound(approved("There is no such approval for this call.")))
                 state = read_approval(row).state
@@ -188,7 +192,11 @@ class Approve:
         reason: Any = self._find_reason(call)
         if isawaitable(reason):
             reason = await reason
-        return read_approval(await self._join(call, name_request(call, self.version), str(reason))) if reason else None
+        return (
+            read_approval(await self._join(call, name_request(call, self.version), _tell_reason(reason)))
+            if reason
+            else None
+        )
 
     async def find_request(self, call: ValidCall, /) -> Approval | None:
         """The approval that exactly this call has, with its id and in its reply; None: it has none.
@@ -275,11 +283,7 @@ class Approve:
             "schema": dict(call.tool.parameters.schema),
             "principal": call.principal,
             "conversation": call.conversation,
-            "reason": ""
-            if reason == "True"
-            else reason
-            if secrets is None
-            else secrets.make_mask(plain, call.params)(reason),
+            "reason": reason if secrets is None else secrets.make_mask(plain, call.params)(reason),
             "policy": self.version,
             "at": now,
             "expires_at": now + self.expires,
@@ -357,3 +361,8 @@ def _as_sent(call: ValidCall) -> Any:
         from pydantic_core import to_jsonable_python  # as in `make_plain_arguments`
 
         return to_jsonable_python(call.params, fallback=str)
+
+
+def _tell_reason(reason: object) -> str:
+    """The reason for the person; "" where ``needs`` only says that somebody has to decide."""
+    return "" if reason is True else str(reason)

@@ -38,8 +38,6 @@ class _Witness(Guard):
     """Notes the bodies of one call, right before they begin."""
 
     counts_bodies: ClassVar[bool] = True
-    needs_params: ClassVar[bool] = False
-
     bodies: int = 0
     last: Call | None = None
 
@@ -72,7 +70,7 @@ class Audit:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
+        runs_body=False,
         kind="audit",
         reason="outside of all that decides: its row has each decision",
     )

@@ -32,6 +32,7 @@ class Available:
     placement: ClassVar[Placement] = Placement(
         kind="available",
         reason="before validate: the model should not correct arguments for a closed tool",
+        decides=("disabled", "paused"),
         owns_registry=True,
     )
 

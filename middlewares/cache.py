@@ -73,9 +73,10 @@ class Cache:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
+        runs_body=False,
         kind="cache",
         reason="outside of retry: a call that is answered from the cache needs no attempt",
+        holds_back="the cache has to see each change",
         inside_of={"loop_guard": "LoopGuard counts answers from the cache as well"},
         tool_options=("tools",),
     )

@@ -85,9 +85,11 @@ class CircuitBreaker:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
+        runs_body=False,
         kind="circuit_breaker",
         reason="inside of retry: each attempt counts, and an open breaker ends the retrying",
+        holds_back="a call that a breaker refuses has not begun",
+        decides=("breaker_open",),
     )
 
     registry: ToolView | Callable[[ResolvedCall], ToolView | None] | None = None

@@ -41,7 +41,7 @@ class Classify:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
+        runs_body=False,
         kind="classify",
         reason="inside of retry, which decides by the kind of error",
         inside_of={
@@ -65,6 +65,9 @@ class Classify:
                 if self.errors is None and stays_crash(error, call.tool):
                     return outcome
                 if (found := self.read_crash(call, error)) is not error:
+                    if call.guards is not None:
+                        call.guards.learn_meaning(outcome, read := Failure(found))
+                        return read
                     return Failure(found)
         return outcome
 

@@ -89,9 +89,11 @@ class Concurrency:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
+        runs_body=False,
         kind="concurrency",
         reason="outside of timeout: the wait in the queue is not the tool's time",
+        holds_back="a call that waits in a queue has not begun",
+        decides=("busy",),
         tool_options=("weight", "groups"),
     )
 

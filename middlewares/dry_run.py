@@ -22,8 +22,8 @@ class DryRun:
 
     The plan has the tool and the arguments that would run, after repairs and all that stages inside have changed.
     Secrets that the tool declares are masked. A refusal of a stage inside comes as it would. No person is asked: the
-    plan says that a person would be. The ledger keeps nothing of a plan. A middleware of your own without
-    ``Placement(announces_body=True)`` counts as a body, so the plan is made in its place.
+    plan says that a person would be. The ledger keeps nothing of a plan. A middleware with
+    ``Placement(runs_body=True)`` is a body, so the plan is made in its place.
 
     Args:
         rules: Only calls for which one of these rules says ``dry_run``. Default None: every call.
@@ -34,9 +34,10 @@ class DryRun:
 
     placement: ClassVar[Placement] = Placement(
         tool_options=("rules",),
-        announces_body=True,
+        runs_body=False,
         kind="dry_run",
         reason="after validate: the plan has the arguments that would run",
+        holds_back="a plan is no delivery",
         inside_of={
             "policy": "its rules may refuse the call",
             "audit": "it writes down that this was a plan",

@@ -116,7 +116,7 @@ class Execute:
                 return await self._run(call)
             params = tool.copy_params(params)  # as below
         try:
-            if guards is not None and guards.gate.closed:
+            if guards is not None and (guards.gate is None or guards.gate.closed):
                 guards.begin(call)
             value: object = await tool.fn(**params)  # as Loop does where no guard counts the body
             if type(value) in PLAIN_TYPES:

@@ -15,7 +15,7 @@ from ..base.options import check_secret, is_number, refuse
 from ..engine.call import Outcome, ValidCall, make_uuid
 from ..engine.compose import Handler, Placement
 from ..engine.errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
-from ..engine.guards import Guard, Guards, OneEffect
+from ..engine.guards import Guard, Guards
 from ..once.in_process import Flight, ask_verify, read_end
 from ..once.kept_outcomes import read_outcome, write_outcome
 from ..once.ledger_records import Claim, Delivery, Intent, Known, Names, Records
@@ -29,7 +29,6 @@ _LONGEST_SECRET = 64  # bytes, as of a key of BLAKE2b
 _FIRST_POLL, _LAST_POLL = 0.02, 0.5  # seconds
 _CLOSING = 5.0  # seconds for the end of a call that was cancelled
 _UNDECIDED = ("lift", "lost")
-_HINT = 'put it there with .before("ledger", …)'
 _logger = get_logger()
 
 
@@ -37,14 +36,16 @@ _logger = get_logger()
 class _Lease(Guard):
     """Refuses a body whose owner may be taken for dead by now. Asked right before the body, in each attempt."""
 
-    needs_params: ClassVar[bool] = False
     counts_bodies: ClassVar[bool] = True  # else it is asked only while a tool is closed
 
     owner: Owner
     tool: str
+    ended: bool = False
 
     def refuse(self, call: Any) -> Outcome | None:  # noqa: ARG002
-        """Unavailable once the lease is too old."""
+        """Unavailable once the lease is too old; NotExecuted once it is written down how the call ended."""
+        if self.ended:
+            return Failure(NotExecuted("the call has been answered"))
         return None if self.owner.may_begin else _away(self.tool, "the lease of this process ended")
 
 
@@ -97,23 +98,11 @@ class Ledger:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
+        runs_body=False,
         kind="ledger",
         reason="outside of retry, whose attempts are one delivery, and inside of all that may hold a call back",
-        inside_of={
-            kind: f"{reason}; {_HINT}"
-            for kind, reason in {
-                "approve": "a call that waits for a person has not begun",
-                "policy": "a call that is refused has not begun",
-                "quota": "an answer that is replayed takes nothing from a quota",
-                "dry_run": "a plan is no delivery",
-                "rate_limit": "a call that a limit refuses has not begun",
-                "circuit_breaker": "a call that a breaker refuses has not begun",
-                "concurrency": "a call that waits in a queue has not begun",
-                "loop_guard": "a repetition that is refused has not begun",
-                "cache": "the cache has to see each change",
-            }.items()
-        },
+        holds_back="a delivery that was answered does not begin again",
+        begins=True,
     )
 
     store: Store = attrs.field(factory=Memory)
@@ -190,13 +179,17 @@ class Ledger:
         if not isinstance(claim, Claim):
             return claim
         call = call.with_idempotency_key(claim.key) if claim.key != call.idempotency_key else call
-        guards = Guards.of(_Lease(owner, call.tool.name), outer=call.guards)
+        lease = _Lease(owner, call.tool.name)
+        guards = Guards.of(lease, outer=call.guards)
         flight = self._flights[names.id] = Flight(call)
         outcome: Outcome | None = None
         try:
             outcome = await call_next(call.under(call.report, guards))
             return outcome
         finally:
+            if type(outcome) is not Success:
+                with cast("Any", guards.lock):
+                    lease.ended = True
             await self._end(claim, call, guards, outcome, owner)
             self._flights.pop(names.id, None)
             flight.end(outcome)
@@ -475,7 +468,7 @@ def _read_known(guards: Guards, outcome: Outcome | None) -> Known:
     """The end of the effect. The guard of the call knows more of it than the outcome: whether a body began at all."""
     if type(outcome) is Success:
         return "yes"
-    effect = next((guard for guard in reversed(guards.counting) if isinstance(guard, OneEffect)), None)
+    effect = guards.effect
     if effect is None or not effect.undecided:
         return "no"
     if outcome is None:

@@ -67,9 +67,10 @@ class LoopGuard:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
+        runs_body=False,
         kind="loop_guard",
         reason="outside of retry: attempts are the runtime's, repetitions the model's",
+        holds_back="a repetition that is refused has not begun",
         tool_options=("exempt",),
     )
 

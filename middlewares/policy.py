@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import ClassVar, TypeVar, cast
+from typing import TypeVar, cast
 
 import attrs
 from returns.result import Failure
@@ -46,10 +46,11 @@ class Policy:
         SetupError: The file cannot be read, or something in it is wrong; the text begins with the file and the line.
     """
 
-    placement: ClassVar[Placement] = Placement(
+    placement = Placement(
         kind="policy",
         tool_options=("rules",),
         reason="after validate: rules judge the arguments as the tool would get them",
+        holds_back="a call that is refused has not begun",
         inside_of={"audit": "it writes down which rule decided"},
     )
 
@@ -59,8 +60,9 @@ class Policy:
     def __attrs_post_init__(self) -> None:
         self._decided = self.rules.decided
         needs: dict[str, str] = {kind: reason for kind, reason in _NEEDS.items() if kind in self.rules.actions}
-        if needs:  # of this object alone: other rules need no other stage
-            vars(self)["placement"] = attrs.evolve(self.placement, needs=needs)
+        self.placement = attrs.evolve(
+            self.placement, needs=needs
+        )  # of this object alone: other rules need other stages
 
     def __call__(self, call: V) -> V | Failure[ToolError]:
         """The same call, or Denied."""

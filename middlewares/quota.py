@@ -93,9 +93,11 @@ class Quota:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
+        runs_body=False,
         kind="quota",
         reason="outside of retry: a call counts once, with all its attempts",
+        holds_back="an answer that is replayed takes nothing from a quota",
+        decides=("quota",),
         inside_of={"audit": "it writes down which limit decided"},
     )
 

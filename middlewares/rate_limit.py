@@ -125,9 +125,11 @@ class RateLimit:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
+        runs_body=False,
         kind="rate_limit",
         reason="after validate: a call that never runs takes nothing from the limit",
+        holds_back="a call that a limit refuses has not begun",
+        decides=("rate_limited",),
     )
 
     rate: float = attrs.field(validator=is_number(above=0))

@@ -62,6 +62,7 @@ class Resolve:
     placement: ClassVar[Placement] = Placement(
         kind="resolve",
         reason="first of the checks: the stages after it need the tool",
+        decides=("unknown_tool",),
         owns_registry=True,
         tool_options=("renames.values",),
     )

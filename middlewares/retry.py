@@ -64,7 +64,7 @@ class Retry:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
+        runs_body=False,
         kind="retry",
         reason="inside of the checks: a bad name never gets better",
         inside_of={
@@ -107,9 +107,11 @@ class Retry:
             if type(error) not in _REPEATED:
                 return outcome
             error = made = cast("TimedOut | Transient", error)
+            arose_unknown = False
             if call.guards is not None:
                 error = call.guards.correct_landed(made)
-            wait, reason = self._plan(error, call)
+                arose_unknown = call.guards.effect is not None and call.guards.effect.unsure > 0
+            wait, reason = self._plan(error, call, arose_unknown=arose_unknown)
             if call.report is not None:
                 call.report.add_decision(call.attempt, wait, reason)
             if wait is None:
@@ -135,7 +137,7 @@ class Retry:
             if not waited:
                 self.budget.give_back()
 
-    def _plan(self, error: TimedOut | Transient, call: ValidCall) -> Plan:
+    def _plan(self, error: TimedOut | Transient, call: ValidCall, *, arose_unknown: bool) -> Plan:
         owner = _OWNER.get()
         return plan(
             error,
@@ -146,6 +148,7 @@ class Retry:
             seconds_left=timing.time_left(),
             tokens=inf if self.budget is None else self.budget.left,
             outer_retries=owner is not None and not owner.over,
+            arose_unknown=arose_unknown,
         )
 
     def _rules_of(self, tool: Tool[..., Any]) -> RetryRules:

@@ -40,7 +40,7 @@ class Reword:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
+        runs_body=False,
         kind="reword",
         reason="outside of retry: the last failure is worded, not each attempt",
     )

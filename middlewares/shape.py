@@ -69,7 +69,7 @@ class Shape:
     """
 
     placement: ClassVar[Placement] = Placement(
-        announces_body=True,
+        runs_body=False,
         kind="shape",
         tool_options=("tools", "hints"),
         reason="outside of cache and retry: what is kept and tried is the whole result",

@@ -33,7 +33,8 @@ class Timeout:
     placement: ClassVar[Placement] = Placement(
         kind="timeout",
         reason="inside of retry it limits each attempt, outside of retry the whole call",
-        announces_body=True,
+        decides=("timeout",),
+        runs_body=False,
         inside_of={"circuit_breaker": "CircuitBreaker counts time-outs, and would see only cancelled calls"},
         tool_options=("tools",),
     )

@@ -39,6 +39,7 @@ class Validate:
     placement: ClassVar[Placement] = Placement(
         kind="validate",
         reason="last of the checks: from here on params are what the tool asked for",
+        decides=("malformed_call", "validation"),
     )
 
     repair: tuple[Rule, ...] = RULES

@@ -298,7 +298,7 @@ async def test_a_pipeline_that_finds_no_tools_keeps_no_order() -> None:
 class Hang:
     """A thread that hangs until the test is over, and a stage that ends its call as soon as its body has begun."""
 
-    placement = Placement(announces_body=True)
+    placement = Placement(runs_body=False)
 
     def __init__(self) -> None:
         self.hangs = 1  # calls that hang from now on

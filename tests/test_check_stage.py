@@ -7,8 +7,9 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from time import sleep
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import anyio
 import attrs
@@ -169,24 +170,27 @@ async def tries_twice(call: Call, call_next: Next) -> Outcome:
     return await call_next(call)
 
 
-@attrs.frozen
-class Marks:
-    """Declares more than its function does."""
-
-    placement: ClassVar[Placement] = Placement(announces_body=True)
-    function: Callable[[Any, Next], Awaitable[Outcome]]
-
-    async def __call__(self, call: ValidCall, call_next: Next) -> Outcome:
-        return await self.function(call, call_next)
-
-
 async def runs_the_body(call: ValidCall, call_next: Next) -> Outcome:
     return Success(await call.tool.fn(**call.params))
 
 
-async def denies_afterwards(call: ValidCall, call_next: Next) -> Outcome:
-    await call_next(call)
-    return Failure(Denied("afterwards"))
+async def answers_in_place_of_the_body(call: ValidCall, call_next: Next) -> Outcome:
+    return Success("done")
+
+
+class LeavesTheWork:
+    """Does the work in a task that it leaves behind."""
+
+    async def __aenter__(self) -> Self:
+        self.tasks = await anyio.create_task_group().__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.tasks.__aexit__(None, None, None)
+
+    async def __call__(self, call: ValidCall, call_next: Next) -> Outcome:
+        self.tasks.start_soon(partial(call.tool.fn, **call.params))
+        return await call_next(call)
 
 
 class MarksAsAnEnd:
@@ -218,13 +222,6 @@ async def changes_its_call_for_a_while(call: ValidCall, call_next: Next) -> Outc
 
 async def wraps_an_outcome(call: Call, call_next: Next) -> Outcome:
     return Success(await call_next(call))
-
-
-async def denies_after_a_bug(call: ValidCall, call_next: Next) -> Outcome:
-    try:
-        return await call_next(call)
-    except Exception:
-        return Failure(Denied("afterwards"))
 
 
 class EndsNoBodyWhenCancelled:
@@ -293,14 +290,14 @@ BROKEN: list[tuple[Any, str]] = [
     (answers_when_cancelled, "answers with a value of type Failure when it is cancelled. Let cancellation pass"),
     (raises_when_cancelled, "raises RuntimeError when it is cancelled"),
     (tries_twice, r"runs its inside again and does not declare Placement\(repeats=True\)"),
-    (Marks(runs_the_body), r"declares announces_body=True, and runs the body of the tool itself"),
-    (Marks(denies_afterwards), r"answers 'permission' after its inside ran, as if nothing had"),
+    (runs_the_body, r"does the work of the tool itself and does not declare Placement\(runs_body=True\)"),
+    (answers_in_place_of_the_body, r"does the work of the tool itself and does not declare"),
+    (LeavesTheWork(), r"does the work of the tool itself and does not declare"),
     (MarksAsAnEnd(), r"does not call begin_body\(call\) before each body"),
     (an_end_that_raises, r"lets an exception of the tool pass: answer with Failure\(Crashed\(exc\)\)"),
     (works_on_asyncio_only, "on trio: it raises TypeError"),
     (changes_its_call_for_a_while, r"changes the call that it was given \(params\): hand on a copy"),
     (wraps_an_outcome, "answers with an Outcome inside of a Success"),
-    (Marks(denies_after_a_bug), r"answers 'permission' after its inside ran, as if nothing had"),
     (EndsNoBodyWhenCancelled(), r"does not call begin_body\(call\) before each body"),
     (holds_up_the_loop, "holds up the event loop with time.sleep: await anyio.sleep"),
     (holds_up_the_loop_as_a_check, "holds up the event loop with time.sleep"),

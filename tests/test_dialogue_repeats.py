@@ -273,7 +273,7 @@ async def test_what_is_lost_in_a_batch_is_unknown() -> None:
 class CutOff:
     """Cancels a batch as soon as all that it called waits, as a time limit would."""
 
-    placement = Placement(announces_body=True)
+    placement = Placement(runs_body=False)
 
     async def __call__(self, call: ValidCall, call_next: Any) -> Any:
         if call.tool.name != "batch":

@@ -308,12 +308,12 @@ ANSWERS_OF_OTHERS: dict[str, ToolError] = {
 
 
 @BOTH
-@pytest.mark.parametrize("announces_body", [False, True])
+@pytest.mark.parametrize("runs_body", [None, False])
 @pytest.mark.parametrize(("effect", "limited"), [("idempotent", False), ("mutating", False), ("mutating", True)])
 @pytest.mark.parametrize("place", ["retry", "classify", "execute", "a check", "the first check"])
 @pytest.mark.parametrize("error", ANSWERS_OF_OTHERS.values(), ids=ANSWERS_OF_OTHERS)
 async def test_a_stage_that_did_not_call_on_has_landed_nothing(
-    error: ToolError, place: str, effect: Effect, limited: bool, announces_body: bool, watched: bool
+    error: ToolError, place: str, effect: Effect, limited: bool, runs_body: bool | None, watched: bool
 ) -> None:
     """Whatever it answers, also inside of a Timeout, the model does not read that the call may have taken effect."""
     begun: list[int] = []
@@ -321,7 +321,7 @@ async def test_a_stage_that_did_not_call_on_has_landed_nothing(
     tools.register(a_tool(fn=lambda: begun.append(1), effect=effect))
 
     class Refuses:
-        placement = Placement(announces_body=announces_body)
+        placement = Placement(runs_body=runs_body)
 
         async def __call__(self, call: ValidCall, call_next: Any) -> Outcome:
             return Failure(error)
@@ -345,12 +345,22 @@ async def test_a_stage_that_did_not_call_on_has_landed_nothing(
     assert begun == []
 
 
-async def test_a_stage_that_did_not_call_on_may_be_repeated() -> None:
-    """Retry repeats what a stage inside of it refused for a while, also for a tool that changes something."""
+@pytest.mark.parametrize(
+    ("runs_body", "effect", "repeats"),
+    [
+        (False, "mutating", 1),
+        (None, "mutating", 0),
+        (None, "idempotent", 1),
+    ],
+)
+async def test_a_stage_that_says_that_it_runs_no_body_may_be_repeated(
+    runs_body: bool | None, effect: Effect, repeats: int
+) -> None:
+    """Retry repeats what it refused for a while; a tool that changes something only if the stage says so."""
     begun: list[int] = []
     waits: list[float] = []
     tools = ToolRegistry()
-    tools.register(a_tool(fn=lambda: begun.append(1), effect="mutating"))
+    tools.register(a_tool(fn=lambda: begun.append(1), effect=effect))
     answers = [Failure(Transient(retry_after=1.5)), None]
 
     async def busy_once(call: ValidCall, call_next: Any) -> Outcome:
@@ -360,20 +370,25 @@ async def test_a_stage_that_did_not_call_on_may_be_repeated() -> None:
     async def wait(seconds: float) -> None:
         waits.append(seconds)
 
+    cast("Any", busy_once).placement = Placement(runs_body=runs_body)
     retry = Retry(first_delay=0, sleep=wait)
     pipeline = standard(tools).replace("retry", retry).before("classify", busy_once)
-    assert await pipeline.call("probe") == Success(None)
-    assert (begun, waits) == ([1], [1.5])
+    outcome = await pipeline.call("probe")
+    assert (begun, waits) == ([1] * repeats, [1.5] * repeats)
+    assert outcome == (Success(None) if begun else Failure(Transient(retry_after=1.5, landed="no")))
 
 
-async def test_a_stage_that_raises_before_it_calls_on_may_have_been_at_work() -> None:
-    """It may do the work itself: only an answer says that it did not."""
+async def test_a_stage_that_raises_before_it_calls_on_began_nothing() -> None:
+    """Unless it says that it runs the body."""
     tools = ToolRegistry()
     tools.register(a_tool(effect="mutating"))
 
     async def breaks(call: ValidCall, call_next: Any) -> Outcome:
         raise RuntimeError
 
+    outcome = await standard(tools).before("retry", breaks).call("probe")
+    assert kind_of(outcome) == "internal"
+    cast("Any", breaks).placement = Placement(runs_body=True)
     outcome = await standard(tools).before("retry", breaks).call("probe")
     assert kind_of(outcome) == "outcome_unknown"
 

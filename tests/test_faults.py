@@ -137,7 +137,7 @@ class World:
 class AttemptQueue:
     """A stage inside of the limit: counts attempts, and may hold the first one as a queue does."""
 
-    placement = Placement(announces_body=True)
+    placement = Placement(runs_body=False)
 
     def __init__(self, world: World) -> None:
         self.world = world

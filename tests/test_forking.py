@@ -14,6 +14,7 @@ from support import PATIENT
 ROOT = Path(__file__).parent.parent
 HELD_FOR_A_CALL = {
     "pipeline/engine/guards/call_guards.py",
+    "pipeline/engine/guards/one_effect.py",
     "pipeline/engine/guards/stage_entry.py",
     "pipeline/engine/guards/time_limit.py",
     "pipeline/engine/report/live_report.py",

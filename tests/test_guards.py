@@ -15,7 +15,6 @@ from toolcall_pipeline import (
     Denied,
     Effect,
     ExecutionFailed,
-    NotExecuted,
     Outcome,
     OutcomeUnknown,
     TimedOut,
@@ -35,7 +34,6 @@ from toolcall_pipeline.engine.guards import (
     as_outcome_unknown,
     denies_effect,
     enter,
-    guard_stage,
     landed_of,
     run_inside,
 )
@@ -47,7 +45,6 @@ class Heard(Guard):
     """A guard that writes down what it is told."""
 
     counts_bodies = True
-    needs_params = False
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -60,12 +57,6 @@ class Heard(Guard):
 
     def learn_landed(self, call: Call, landed: str) -> None:
         self.told.append(landed)
-
-
-class HeardWithParams(Heard):
-    """One that looks at the params."""
-
-    needs_params = True
 
 
 class CountingLock:
@@ -216,66 +207,14 @@ def test_reads_ask_every_registry() -> None:
     """What is read without a look at the guards says that nothing is closed only if that holds for all registries."""
     first, second = a_registry(), a_registry()
     call = a_call(a_tool("probe"))
-    assert not Guards.of_reads([]).gate.closed
-    assert not Guards.of_reads([first]).gate.closed
+    Guards.of_calls([]).begin(call)
+    Guards.of_calls([first]).begin(call)
     second.disable("probe")
     for gates in ([second], [first, second], [second, first]):
-        guards = Guards.of_reads(gates)
-        assert guards.gate.closed
+        guards = Guards.of_calls(gates)
         with pytest.raises(NotBegunError, match=r"^the body of the tool must not begin$") as refused:
             guards.begin(call)
         assert isinstance(cast("Any", refused.value.outcome).failure(), Unavailable)
-
-
-def test_a_stage_is_a_body_until_it_calls_on() -> None:
-    """Until then it has begun; when it calls on it is known that its own body did nothing."""
-    heard = Heard()
-    guards = Guards.of(heard)
-    entry, _given = enter(under(guards), guards, announces_body=False, is_stage=True)
-    assert heard.told == ["begin"]
-    entry.enter_inside()
-    assert heard.told == ["begin", "end", "no"]
-    entry.enter_inside()
-    assert not entry.leave(Success(1))
-    assert heard.told == ["begin", "end", "no"]
-
-
-def test_a_stage_that_did_not_call_on() -> None:
-    """A value is its own work; whatever it fails with, nothing landed, unless the failure itself says that it did."""
-    failures = (BUSY, Transient(), TimedOut(3.0), ExecutionFailed("no"), OutcomeUnknown(), Denied("me"))
-    cases = [
-        (Success(1), "yes"),
-        (Failure(Transient(landed="yes")), "yes"),
-        *((Failure(each), "no") for each in failures),
-    ]
-    for outcome, landed in cases:
-        heard = Heard()
-        guards = Guards.of(heard)
-        entry, _given = enter(under(guards), guards, announces_body=False, is_stage=True)
-        assert entry.leave(cast("Any", outcome))
-        assert heard.told == ["begin", "end", landed]
-
-
-@pytest.mark.parametrize("outcome", [None, Failure(BUSY)])
-def test_nothing_begins_inside_of_a_stage_that_failed(outcome: Any) -> None:
-    """A task that it left behind calls on in vain: somebody was told already that there is no body."""
-    guards = Guards.of(Heard())
-    entry, given = enter(under(guards), guards, announces_body=False, is_stage=True)
-    entry.leave(outcome)
-    for begin in (entry.enter_inside, lambda: given.guards.begin(given)):
-        with pytest.raises(NotBegunError) as refused:
-            begin()
-        assert refused.value.outcome == Failure(NotExecuted("the call has been answered"))
-
-
-def test_what_a_stage_left_behind_may_begin_after_it_succeeded() -> None:
-    """Nobody was told that there will be no body; the guards count it as one more."""
-    heard = Heard()
-    guards = Guards.of(heard)
-    entry, given = enter(under(guards), guards, announces_body=False, is_stage=True)
-    entry.leave(Success(1))
-    given.guards.begin(given)
-    assert heard.told == ["begin", "end", "yes", "no", "begin"]
 
 
 def test_an_entry_is_changed_under_the_lock_of_the_call() -> None:
@@ -283,27 +222,13 @@ def test_an_entry_is_changed_under_the_lock_of_the_call() -> None:
     lock: Any = CountingLock()
     heard = (Heard(),)
     guards = Guards(heard, heard, lock)
-    entry, _given = enter(under(guards), guards, announces_body=False, is_stage=True)
+    entry, _given = enter(under(guards), guards, announces_body=False)
     held = [lock.held]
     entry.enter_inside()
     held.append(lock.held)
     entry.leave(None)
     held.append(lock.held)
     assert held == [1, 2, 3]
-
-
-def test_guards_that_need_the_params_hear_of_nothing_before_there_are_some() -> None:
-    """A stage outside of validation is a body only for the guards that look at no params; an executor for all."""
-    for needs, call, stage, told in (
-        (True, Call("probe"), True, []),
-        (False, Call("probe"), True, ["begin"]),
-        (True, a_call(), True, ["begin"]),
-        (True, Call("probe"), False, ["begin"]),
-    ):
-        heard = HeardWithParams() if needs else Heard()
-        guards = Guards.of(heard)
-        enter(call.under(None, guards), guards, announces_body=False, is_stage=stage)
-        assert heard.told == told
 
 
 def test_which_guards_lock() -> None:
@@ -325,7 +250,7 @@ async def test_an_end_that_does_not_mark_is_asked_for_when_it_is_entered() -> No
         entered.append(call)
         return Success(1)
 
-    guards = Guards.of_reads([tools])
+    guards = Guards.of_calls([tools])
     refused: Any = await run_inside(run, under(guards, "read"), announces_body=False)
     assert (refused.failure().kind, entered) == ("unavailable", [])
     assert await run_inside(run, under(guards, "read"), announces_body=True) == Success(1)
@@ -340,7 +265,7 @@ async def test_a_stage_that_puts_another_tool_in_place_of_a_read_is_told() -> No
     async def run(call: Call) -> Success[int]:
         raise AssertionError
 
-    call = under(Guards.of_reads([]), "mutating")
+    call = under(Guards.of_calls([]), "mutating")
     outcome: Any = await run_inside(run, call, announces_body=True)
     assert str(outcome.failure().cause) == "probe is a read, and a stage handed on the mutating tool probe"
 
@@ -386,26 +311,3 @@ def test_guards_know_whether_the_effect_of_a_call_happened() -> None:
         guards.conclude(call, outcome)
         assert [*told, guards.landed] == ["no", "maybe", landed]
     assert Guards.of(Heard()).landed == "no"
-
-
-@pytest.mark.parametrize(
-    ("landed", "answer"), [("no", Failure(BUSY)), ("maybe", Failure(OutcomeUnknown(Transient(landed="maybe"), "look")))]
-)
-async def test_a_stage_that_calls_on_again_cannot_answer_as_before(landed: Landed, answer: Outcome) -> None:
-    """That nothing ran when it first called on says nothing of the body that began when it called on again."""
-    answers: list[Outcome] = [Failure(BUSY), Failure(Transient(landed=landed))]
-
-    async def inside(call: Call) -> Outcome:
-        outcome = answers.pop(0)
-        if not answers:
-            cast("Guards", call.guards).begin(call)
-            cast("Guards", call.guards).conclude(call, outcome)
-        return outcome
-
-    async def call_twice(call: Call, call_next: Any) -> Outcome:
-        first: Outcome = await call_next(call)
-        await call_next(call)
-        return first
-
-    tool = a_tool("probe", "mutating", verify_with="look")
-    assert await guard_stage(call_twice)(a_call(tool).under(None, Guards.of(OneEffect())), inside) == answer

@@ -409,7 +409,7 @@ async def test_a_cancelled_call(*, begun: bool) -> None:
         return "done"
 
     class Wait:
-        placement = Placement(announces_body=True)
+        placement = Placement(runs_body=False)
 
         async def __call__(self, call: Call, call_next: Any) -> Any:
             if not begun:
@@ -476,7 +476,7 @@ async def test_a_lost_key_stays_until_an_answer(second: str, third: str) -> None
     held, go = anyio.Event(), anyio.Event()
 
     class Between:
-        placement = Placement(announces_body=True)
+        placement = Placement(runs_body=False)
 
         async def __call__(self, call: ValidCall, call_next: Any) -> Any:
             if held.is_set() or second == "not landed":
@@ -650,7 +650,7 @@ async def test_a_keyed_call_whose_owner_died_lends_its_key(monkeypatch: pytest.M
     first, later = Shop(store), Shop(store)
 
     class Hangs:
-        placement = Placement(announces_body=True)
+        placement = Placement(runs_body=False)
 
         async def __call__(self, call: ValidCall, call_next: Any) -> Any:
             await anyio.sleep_forever()

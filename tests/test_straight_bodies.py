@@ -41,9 +41,9 @@ async def no_sleep(seconds: float) -> None:
 class Stage:
     """A middleware of a function, which says that it never runs a body, or not."""
 
-    def __init__(self, run: Callable[..., Any], *, announces_body: bool) -> None:
+    def __init__(self, run: Callable[..., Any], *, runs_body: bool | None) -> None:
         self.run = run
-        self.placement = Placement(announces_body=announces_body)
+        self.placement = Placement(runs_body=runs_body)
 
     async def __call__(self, call: ValidCall, call_next: Any) -> Outcome:
         return cast("Outcome", await self.run(call, call_next))
@@ -96,9 +96,9 @@ def around(bodies: Bodies, effect: Effect = "mutating", form: str = "straight") 
     return standard(tools_of(bodies, effect, form)).replace("retry", retry)
 
 
-@pytest.mark.parametrize("announces_body", [False, True])
+@pytest.mark.parametrize("runs_body", [None, False])
 @pytest.mark.parametrize("form", FORMS)
-async def test_a_queue_refuses_one_attempt_while_the_body_of_another_is_lost(form: str, announces_body: bool) -> None:
+async def test_a_queue_refuses_one_attempt_while_the_body_of_another_is_lost(form: str, runs_body: bool | None) -> None:
     """That nothing began in the one says nothing of the other: no third attempt begins."""
     bodies = Bodies("lost", "paid")
     kinds: list[str] = []
@@ -114,7 +114,7 @@ async def test_a_queue_refuses_one_attempt_while_the_body_of_another_is_lost(for
             bodies.go.set()
         return cast("Outcome", await call_next(call))
 
-    pipeline = around(bodies, form=form).before("classify", Stage(hedge, announces_body=announces_body), name="hedge")
+    pipeline = around(bodies, form=form).before("classify", Stage(hedge, runs_body=runs_body), name="hedge")
     pipeline = pipeline.before("execute", Concurrency(1, max_queue=0))
     with anyio.fail_after(PATIENT):
         outcome: Any = await pipeline(PAY)
@@ -122,9 +122,9 @@ async def test_a_queue_refuses_one_attempt_while_the_body_of_another_is_lost(for
     assert outcome.failure().kind == "outcome_unknown"
 
 
-@pytest.mark.parametrize("announces_body", [False, True])
+@pytest.mark.parametrize("runs_body", [None, False])
 @pytest.mark.parametrize("form", FORMS)
-async def test_a_second_attempt_beside_a_body_that_waits(form: str, announces_body: bool) -> None:
+async def test_a_second_attempt_beside_a_body_that_waits(form: str, runs_body: bool | None) -> None:
     """It is refused, and its refusal is not said of the body that waits."""
     bodies = Bodies("wait", "paid")
     kinds: list[str] = []
@@ -142,16 +142,16 @@ async def test_a_second_attempt_beside_a_body_that_waits(form: str, announces_bo
             bodies.go.set()
         return answers[0]
 
-    pipeline = around(bodies, form=form).before("classify", Stage(hedge, announces_body=announces_body), name="hedge")
+    pipeline = around(bodies, form=form).before("classify", Stage(hedge, runs_body=runs_body), name="hedge")
     with anyio.fail_after(PATIENT):
         assert await pipeline(PAY) == Success("paid")
     assert (bodies.begun, kinds) == (1, ["outcome_unknown", "outcome_unknown"])
 
 
-@pytest.mark.parametrize("announces_body", [False, True])
+@pytest.mark.parametrize("runs_body", [None, False])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("effect", ["mutating", "idempotent", "keyed"])
-async def test_a_stage_that_calls_on_again_after_an_answer(effect: Effect, form: str, announces_body: bool) -> None:
+async def test_a_stage_that_calls_on_again_after_an_answer(effect: Effect, form: str, runs_body: bool | None) -> None:
     """The call runs again only if nothing speaks against a second body of its tool."""
     bodies = Bodies("paid")
 
@@ -159,17 +159,15 @@ async def test_a_stage_that_calls_on_again_after_an_answer(effect: Effect, form:
         await call_next(call)
         return cast("Outcome", await call_next(call))
 
-    pipeline = around(bodies, effect, form).before(
-        "classify", Stage(twice, announces_body=announces_body), name="twice"
-    )
+    pipeline = around(bodies, effect, form).before("classify", Stage(twice, runs_body=runs_body), name="twice")
     outcome = await pipeline(PAY)
     assert bodies.begun == (1 if effect == "mutating" else 2)
     assert (error_of(outcome) is None) == (effect != "mutating")
 
 
-@pytest.mark.parametrize("announces_body", [False, True])
+@pytest.mark.parametrize("runs_body", [None, False])
 @pytest.mark.parametrize("form", FORMS)
-async def test_what_a_stage_has_kept_is_called_on_later(form: str, announces_body: bool) -> None:
+async def test_what_a_stage_has_kept_is_called_on_later(form: str, runs_body: bool | None) -> None:
     """The call has been answered, and its body may have landed."""
     bodies = Bodies("paid")
     kept: list[Callable[[], Any]] = []
@@ -178,7 +176,7 @@ async def test_what_a_stage_has_kept_is_called_on_later(form: str, announces_bod
         kept.append(lambda: call_next(call))
         return cast("Outcome", await call_next(call))
 
-    pipeline = around(bodies, form=form).before("classify", Stage(keep, announces_body=announces_body), name="keep")
+    pipeline = around(bodies, form=form).before("classify", Stage(keep, runs_body=runs_body), name="keep")
     assert await pipeline(PAY) == Success("paid")
     outcome: Any = await kept[0]()
     assert (bodies.begun, outcome.failure().kind) == (1, "outcome_unknown")
@@ -210,7 +208,7 @@ async def test_a_body_that_is_cancelled_may_have_landed(form: str) -> None:
             tasks.cancel_scope.cancel()
         return cast("Outcome", await call_next(call))
 
-    pipeline = around(bodies, form=form).before("classify", Stage(give_up, announces_body=True), name="give_up")
+    pipeline = around(bodies, form=form).before("classify", Stage(give_up, runs_body=False), name="give_up")
     with anyio.fail_after(PATIENT):
         outcome: Any = await pipeline(PAY)
     assert (bodies.begun, outcome.failure().kind) == (1, "outcome_unknown")
@@ -243,7 +241,7 @@ async def test_a_keyed_call_with_another_key(same: bool) -> None:
         await call_next(call)
         return cast("Outcome", await call_next(call if same else attrs.evolve(call, idempotency_key="another")))
 
-    pipeline = around(bodies, "keyed").before("classify", Stage(change_key, announces_body=True), name="change_key")
+    pipeline = around(bodies, "keyed").before("classify", Stage(change_key, runs_body=False), name="change_key")
     outcome = await pipeline(PAY)
     assert bodies.begun == (2 if same else 1)
     assert (error_of(outcome) is None) == same
@@ -253,7 +251,6 @@ class Heard(Guard):
     """Writes down what it is told."""
 
     counts_bodies = True
-    needs_params = False
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -303,7 +300,7 @@ def test_a_closed_tool_does_not_begin() -> None:
     tool = a_tool("pay", "mutating")
     tools.register(tool)
     effect = OneEffect()
-    guards = Guards.of_reads([tools]).with_effect(effect)
+    guards = Guards.of_calls([tools]).add(effect)
     call = a_call(tool).under(None, guards)
     tools.disable("pay")
     with pytest.raises(NotBegunError):

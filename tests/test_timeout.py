@@ -82,7 +82,7 @@ async def queue(call: Any, call_next: Any) -> Outcome:
 class Queue:
     """One that says that it never does the work of a tool."""
 
-    placement = Placement(announces_body=True)
+    placement = Placement(runs_body=False)
 
     async def __call__(self, call: Any, call_next: Any) -> Outcome:
         return await queue(call, call_next)
@@ -99,7 +99,7 @@ async def test_the_body_had_not_begun() -> None:
 class Linger:
     """Calls on, and does not return until the time is up."""
 
-    placement = Placement(announces_body=True)
+    placement = Placement(runs_body=False)
 
     def __init__(self, stopped: StoppedTime) -> None:
         self._stopped = stopped
@@ -131,11 +131,22 @@ async def test_a_body_that_ended_before_the_time_may_have_landed(
     assert [each.landed for each in report.attempts] == ["maybe"]
 
 
-async def test_a_stage_that_does_not_mark_may_have_done_the_work() -> None:
-    """Of a call that was cut off in a stage of somebody else, before it called on, nobody knows whether it landed."""
-    pipeline = standard(registry(anyio.sleep_forever, "mutating"), timeout=SOON, attempts=2).after("timeout", queue)
-    for outcome in (await pipeline.call("probe"), (await pipeline.report(Call("probe"))).outcome):
-        assert outcome == Failure(OutcomeUnknown(TimedOut(SOON)))
+class Works:
+    """One that says that it does the work of a tool."""
+
+    placement = Placement(runs_body=True)
+
+    async def __call__(self, call: Any, call_next: Any) -> Outcome:
+        return await queue(call, call_next)
+
+
+async def test_only_a_stage_that_runs_the_body_may_have_done_the_work() -> None:
+    """A call that was cut off in another stage, before it called on, has not begun."""
+    for stage, expected in ((Works(), OutcomeUnknown(TimedOut(SOON))), (queue, TimedOut(SOON, landed="no"))):
+        pipeline = standard(registry(anyio.sleep_forever, "mutating"), timeout=SOON, attempts=1)
+        pipeline = pipeline.after("timeout", stage)
+        for outcome in (await pipeline.call("probe"), (await pipeline.report(Call("probe"))).outcome):
+            assert outcome == Failure(expected)
 
 
 async def test_a_mutating_tool_cut_off_is_unknown_and_not_repeated() -> None:

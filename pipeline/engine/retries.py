@@ -4,6 +4,8 @@
 
 ==========================================================  ===================================================
 the tool is mutating and may have landed                    a mutating call that may have landed
+it is mutating, and failed in a stage that had not called   a stage that may have done it failed
+on, and that does not say whether it runs bodies
 a thread of it still runs, and it is idempotent or mutating the first one is still running
 the policy leaves this kind out                             the policy repeats no timeout
 an outer pipeline has begun to repeat what called this      an outer pipeline retries
@@ -95,6 +97,7 @@ def plan(
     seconds_left: float = inf,
     tokens: float = inf,
     outer_retries: bool = False,
+    arose_unknown: bool = False,
 ) -> Plan:
     """Decide whether a failed attempt is repeated; the same facts give the same plan.
 
@@ -111,10 +114,12 @@ def plan(
         seconds_left: Seconds until the deadline. Default: no deadline.
         tokens: Tokens of the retry budget. Default: no budget.
         outer_retries: Whether an outer pipeline repeats already.
+        arose_unknown: Whether it failed in a stage that does not say whether it runs bodies, before it called on.
     """
     kind: RetryableKind = error.kind
-    if effect == "mutating" and error.landed != "no":
-        return Plan(None, "not repeated: a mutating call that may have landed")
+    if effect == "mutating" and (arose_unknown or error.landed != "no"):
+        who = "a mutating call that may have landed" if error.landed != "no" else "a stage that may have done it failed"
+        return Plan(None, f"not repeated: {who}")
     if type(error) is TimedOut and error.still_running and effect not in _SAFE_BESIDE_ITSELF:
         return Plan(None, "not repeated: the first one is still running")
     if kind not in rules.kinds:

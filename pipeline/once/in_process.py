@@ -12,7 +12,7 @@ from functools import partial
 from inspect import isawaitable
 from threading import Lock
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import attrs
 from anyio import lowlevel
@@ -50,8 +50,6 @@ FlightKey: TypeAlias = tuple[object, ...]
 
 class InScope(InheritedGuard):
     """A guard that gives the calls of a turn a scope: what is undecided among them."""
-
-    needs_params: ClassVar[bool] = True
 
     scope: Conversation | None
 
@@ -209,6 +207,7 @@ def _learn(call: ValidCall, effect: OneEffect, scope: Conversation | None, outco
     if type(outcome) is Success:
         _lift(call, effect, scope)
         return outcome
+    effect.close()
     if not effect.undecided:
         return outcome
     error: Any = cast("Any", outcome).failure() if type(outcome) is Failure else None
@@ -221,6 +220,7 @@ def _learn(call: ValidCall, effect: OneEffect, scope: Conversation | None, outco
 
 def _remember_raise(call: ValidCall, effect: OneEffect, scope: Conversation | None, exc: BaseException) -> None:
     """Remember a call that was cancelled, or in which a stage has a bug."""
+    effect.close()
     if effect.undecided and not hasattr(exc, "landed"):  # as in `read_end`: it says itself what became of it
         _remember(call, effect, scope, liftable=False)
 
@@ -262,7 +262,7 @@ def read_end(effect: OneEffect, error: Any) -> bool | None:
         None: it is known. False: undecided, and only ``verify=`` or a person can say. True: undecided, but an exception
         said what was wrong, which another change may have put right.
     """
-    if error is None or isinstance(error, (OutcomeUnknown, NotExecuted, Unavailable)):
+    if error is None or isinstance(error, (OutcomeUnknown, NotExecuted, Unavailable)) or not effect.believes(error):
         return False  # the last two are from a stage, after a body of an earlier attempt
     if isinstance(error, (TimedOut, Transient)):
         return None if error.landed == "yes" else False

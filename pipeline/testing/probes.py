@@ -28,7 +28,7 @@ WHEN_CANCELLED = (
     "when it is cancelled. Let cancellation pass: do not catch BaseException, and undo in `finally` what must be undone"
 )
 _STARTING = ("start_span", "start_as_current_span")
-_SETTLING = 20  # turns of the loop that tasks need to end
+SETTLING = 20  # turns of the loop that tasks need to end
 _KEPT = ("id", "deps", "idempotency_key")  # what the tool knows the call by
 _COPIES = "a copy made with attrs.evolve(call, …), with_params or with_state"
 
@@ -185,7 +185,7 @@ async def _without_leaks(breaks: Breaks, check: Callable[[Breaks], Awaitable[Non
     with watch_spans(breaks), watch_sleep(breaks):
         await check(breaks)
     left: list[anyio.TaskInfo] = []
-    for _ in range(_SETTLING):
+    for _ in range(SETTLING):
         left = [task for task in anyio.get_running_tasks() if task.id not in before]
         if not left:
             return

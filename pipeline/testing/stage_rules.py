@@ -19,12 +19,13 @@ from ..engine.compose.resources import OpenResources, list_resources
 from ..engine.compose.stage import Stage
 from ..engine.compose.stage_bugs import explain_answer, explain_verdict
 from ..engine.errors import Crashed, Denied, Transient
-from ..engine.guards import Guards, OneEffect, denies_effect
-from ..engine.report import LiveReport, error_of
+from ..engine.guards import Guards, OneEffect
+from ..engine.report import LiveReport
 from ..tools import Effect, Tool
 from .probes import (
     LOOPS,
     PATIENCE,
+    SETTLING,
     BodyGuard,
     Breaks,
     ProbeError,
@@ -55,9 +56,8 @@ def check_stage(stage: object, *, call: Call | None = None, loops: Sequence[str]
     - It answers with an Outcome, or a check with a call, whatever its inside does. It raises only what its inside did.
     - It hands on the call that it was given or a copy, of the same phase, and does not change the one that it has.
     - It lets cancellation pass.
-    - It declares what it does: ``repeats`` if it runs its inside again, ``announces_body`` only if it never runs the
-      body of a tool and never answers that a tool that ran did not; with ``announces_body`` an end says when the body
-      begins.
+    - It declares what it does: ``repeats`` if it runs its inside again, ``runs_body`` if it does the work of a tool
+      itself; with ``announces_body`` an end says when the body begins.
     - It works on each loop, does not hold it up with `time.sleep`, starts no span and leaves no task behind.
 
     Args:
@@ -175,6 +175,7 @@ class _Check:
                 answer = await self.stage.run(call, inside)
             except Exception as exc:  # noqa: BLE001  # as above
                 if exc is reply:
+                    await self._check_work(did_answer=False)
                     return
                 self.breaks.tell()
                 self._tell_raised(exc, "an inside that raised another exception" if inside.ran else "a call")
@@ -182,20 +183,19 @@ class _Check:
             self.breaks.rule(str(mistake))
         if type(answer) is Success and type(cast("Any", answer).unwrap()) in (Success, Failure):
             self.breaks.rule("it answers with an Outcome inside of a Success: return what `await call_next(call)` gave")
-        if not self.stage.placement.announces_body:
+        await self._check_work(did_answer=isinstance(answer, Success) and not inside.ran)
+
+    async def _check_work(self, *, did_answer: bool) -> None:
+        """Whether the stage did the work of the tool: it ran the body, also in a task, or answered in its place."""
+        if self.stage.placement.runs_body:
             return
-        if self.bodies:
+        for _ in range(SETTLING if not self.bodies else 0):  # a task that it left behind
+            await anyio.lowlevel.checkpoint()
+        tool = self.effect.tool
+        if self.bodies or (did_answer and tool is not None and tool.effect != "read"):
             self.breaks.rule(
-                "it declares announces_body=True, and runs the body of the tool itself: leave `announces_body` out"
-            )
-        error = error_of(answer)
-        may_have_run = inside.ran and not any(reply is each for each in _HAS_NOT_RUN)
-        if isinstance(reply, Exception) and type(error) is Crashed:  # which the pipeline would make of it as well
-            return
-        if may_have_run and answer is not reply and error is not None and denies_effect(error):
-            self.breaks.rule(
-                f"it declares announces_body=True, and answers {error.kind!r} after its inside ran, as if nothing "
-                "had: leave `announces_body` out, or answer what its inside answered"
+                "it does the work of the tool itself and does not declare Placement(runs_body=True): where it is cut "
+                "off or raises, nothing is known to have begun, and an equal call runs"
             )
 
     async def _run_end(self, call: Any, reply: _Reply) -> None:

@@ -22,6 +22,7 @@ from toolcall_pipeline import (
     NotExecuted,
     Outcome,
     Pipeline,
+    Placement,
     Stack,
     TimedOut,
     ToolFailed,
@@ -148,6 +149,7 @@ class World:
             await self.happen(part.after)
             return answer
 
+        cast("Any", stage).placement = Placement(runs_body=True if part.kind == "work" else None)
         return stage
 
     async def do(self, part: Part, call: Any, call_next: Any) -> Any:  # noqa: C901  # a table
@@ -211,7 +213,10 @@ class World:
 
     def pipeline(self) -> Pipeline:
         stack: Any = Stack().check(Resolve(self.tools)).check(Available(self.tools)).check(Validate())
-        for number, part in enumerate(self.shape.parts):
+        parts = list(self.shape.parts)
+        if any(isinstance(part, Part) and part.kind == "work" for part in parts):
+            parts.sort(key=lambda part: part != "queue")  # which may hold a body back, so it stands around them
+        for number, part in enumerate(parts):
             if part == "retry":
                 stack = stack.wrap(Retry(3, jitter=lambda: 0.5, sleep=self.sleep))
             elif part == "limit":

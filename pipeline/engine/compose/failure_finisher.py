@@ -76,7 +76,7 @@ class FailureFinisher:
             decision: The name of the stage that decided, and its note. "": as the error shows.
         """
         error: Any = outcome.failure() if type(outcome) is _FAILURE else None
-        lost = None if effect is None else effect.lost
+        lost, believed = (None, True) if effect is None else effect.sum_up(error)
         if type(error) in _PASSED_ON and lost is None and self._is_without_secrets(call, reached):
             if is_logged(error):
                 self._log(call, getattr(reached, "tool", None), error, None, decision)
@@ -89,7 +89,7 @@ class FailureFinisher:
             call = _NO_CALL
         may_have_secrets = self.resolve is not None if tool is None else tool.parameters.secrets is not None
         mask = self._make_mask(call, reached, tool, params) if may_have_secrets else None
-        if lost is not None and (bug is not None or getattr(error, "landed", "") == "no"):
+        if lost is not None and (bug is not None or not believed):
             if bug is not None:
                 self._log(call, tool, bug, mask, decision)  # the stage's bug, with its stack; the call is logged below
             error = as_outcome_unknown(error, lost)
@@ -151,13 +151,13 @@ class FailureFinisher:
 
     def _find_decider(self, error: ToolError) -> str:
         """The stage that decided inside of the first checks, as far as the error shows it: no record was kept."""
-        names = [stage.name for stage in self.inner]
-        by_kind = {stage.placement.kind: stage.name for stage in self.inner}
-        if isinstance(error, Denied) and error.by in names:
+        if isinstance(error, Denied) and any(stage.name == error.by for stage in self.inner):
             return error.by
-        kind = _DECIDERS.get(error.reason if isinstance(error, Unavailable) else error.kind, "")
-        if kind and kind in by_kind:
-            return by_kind[kind]
+        told = error.reason if isinstance(error, Unavailable) else error.kind
+        for stage in reversed(self.inner):
+            if told in stage.placement.decides:
+                return stage.name
+        by_kind = {stage.placement.kind: stage.name for stage in self.inner}
         if isinstance(getattr(error, "cause", None), BaseException) and not isinstance(error, Crashed):
             return by_kind.get("classify", "")
         return by_kind.get("execute", "") if isinstance(error, (Crashed, ExecutionFailed)) else ""
@@ -166,17 +166,3 @@ class FailureFinisher:
 _FAILURE: Any = Failure  # by this name a type checker does not narrow to one of unknown things
 _PASSED_ON = ERROR_TYPES - {TimedOut, Transient, OutcomeUnknown}  # these depend on where the effect landed
 _NO_CALL = Call("")  # stands in the log for a value that is not a call, or has fields that cannot be logged
-# By the reason of an Unavailable, or by the kind of another error: the kind of the stage of ours that answers so.
-_DECIDERS = {
-    "unknown_tool": "resolve",
-    "malformed_call": "validate",
-    "validation": "validate",
-    "awaiting_approval": "approve",
-    "timeout": "timeout",
-    "disabled": "available",
-    "paused": "available",
-    "rate_limited": "rate_limit",
-    "breaker_open": "circuit_breaker",
-    "busy": "concurrency",
-    "quota": "quota",
-}

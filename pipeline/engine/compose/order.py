@@ -23,6 +23,7 @@ def check_order(stages: Sequence[Stage]) -> None:
     _check_ends(stages)
     _check_phases(stages)
     _check_placements(stages)
+    _check_bodies(stages)
 
 
 def _check_names(stages: Sequence[Stage]) -> None:
@@ -52,6 +53,26 @@ def _check_phases(stages: Sequence[Stage]) -> None:
         if not issubclass(phase, takes):
             raise SetupError(f"{stage.name} needs a {takes.__name__} and stands where there is a {phase.__name__}")
         phase = max(phase, gives, key=depth)
+
+
+def _check_bodies(stages: Sequence[Stage]) -> None:
+    """What begins a call stands inside of all that may hold it back; what runs its body, of each check as well.
+
+    Of several stages of one kind that begin it, the innermost decides.
+    """
+    for place, stage in enumerate(stages):
+        placement, inside = stage.placement, stages[place + 1 :]
+        if not (placement.begins or placement.runs_body):
+            continue
+        again = [at for at, inner in enumerate(inside) if placement.kind and inner.placement.kind == placement.kind]
+        for inner in inside[again[-1] if again else 0 :]:
+            if reason := inner.placement.holds_back:
+                hint = f'put it there with .before("{stage.name}", …)'
+                raise SetupError(f"{stage.name} must stand inside of {inner.name}: {reason}; {hint}")
+            if placement.runs_body and inner.role == "check":
+                raise SetupError(
+                    f"{stage.name} runs the body, and must stand inside of {inner.name}, which decides whether it may"
+                )
 
 
 def _check_placements(stages: Sequence[Stage]) -> None:

@@ -321,10 +321,10 @@ class Pipeline(StageList):
         """
         if type(call) is Call and type(call.name) is not str:
             refuse_as_name(call.name)
-        listening = ReportRequest(listener)
-        outcome = await self._run(call, listening)
-        if listening.report is not None:
-            return listening.report
+        request = ReportRequest(listener)
+        outcome = await self._run(call, request)
+        if request.report is not None:
+            return request.report
         known = self.redact(call) if isinstance(cast("object", call), Call) else Call("")
         report = CallReport(known, started_at=time_ns(), outcome=outcome)  # not a call, or the observer has a bug
         if listener is not None:
@@ -398,10 +398,10 @@ class Pipeline(StageList):
         """The stages, outermost first, one line each, with the reason why each stands where it does."""
         return describe(self.entries)
 
-    async def _run_if_open(self, call: Call, listening: ReportRequest | None = None) -> Outcome:
+    async def _run_if_open(self, call: Call, request: ReportRequest | None = None) -> Outcome:
         closed = find_closed(self._must_be_open)
         if closed is None:
-            return await self._runner.run(call, listening)
+            return await self._runner.run(call, request)
         name = type(closed).__name__
         error = Crashed(SetupError(f"{name} is not open: use the pipeline inside of `async with pipeline:`"))
         log_failure(call, None, error)
@@ -416,10 +416,10 @@ def _run_asked(
     asker: tuple[str, object, str],
     wording: Wording | None,
     call: Call,
-    listening: ReportRequest | None = None,
+    request: ReportRequest | None = None,
 ) -> Coroutine[Any, Any, Outcome]:
     """Run a call of a bound pipeline; no method, for a pipeline that holds its own would live until a collection."""
     if not isinstance(cast("object", call), Call):
-        return run(call, listening)
+        return run(call, request)
     set_wording(call, wording)  # what runs is a copy
-    return run(call.asked_by(*asker), listening)
+    return run(call.asked_by(*asker), request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import attrs
 
@@ -22,9 +22,17 @@ class Placement:
             will do as well: its work is unknown.
         repeats: The stage may run its inside more than once. Each run is an attempt, with a span of its own. A
             pipeline has at most one such stage.
-        announces_body: The stage never runs the tool's body itself or, if it is an end, says when the body begins, with
-            `begin_body`; what it answers in place of its inside is true of the whole call. Default False: the stage
-            counts as the body until it calls on, and cannot answer that nothing ran where a body may have taken effect.
+        runs_body: Of a middleware. True: it does the tool's work itself, and counts as the body from its entry until it
+            calls on. It must stand inside of all that decides whether the body may begin. False: it never does. Default
+            None: it does not say. It is not taken for the body either, but a tool that changes something is not
+            repeated after a failure that arose in it before it called on.
+        announces_body: Of an end. It says when the body begins, with `begin_body`. Default False: it counts as the body
+            from its entry.
+        holds_back: The stage may answer in place of the body; this says why a stage that begins the call must stand
+            inside of it. Default "": it does not.
+        begins: The stage writes down that the call has begun, as `Ledger` does: it must stand inside of each stage that
+            ``holds_back``.
+        decides: Kinds of error, and reasons of an Unavailable, with which this stage answers: the log names it then.
         tool_options: Attributes of the stage that hold names of tools, as a mapping by name or a collection. A pipeline
             refuses a name that none of its registries has. An attribute that is None or a function is left alone.
             ``renames.values`` are the values of a mapping, and of ``tools.patterns`` patterns are left alone.
@@ -36,7 +44,11 @@ class Placement:
     inside_of: Mapping[str, str] = attrs.field(factory=dict[str, str])
     needs: Mapping[str, str] = attrs.field(factory=dict[str, str])
     repeats: bool = False
+    runs_body: bool | None = None
     announces_body: bool = False
+    holds_back: str = ""
+    begins: bool = False
+    decides: Collection[str] = ()
     tool_options: tuple[str, ...] = ()
     owns_registry: bool = False
 

@@ -6,10 +6,11 @@ It has no clock, no report, and no frame but the middlewares' own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, cast
 
 from ..call import Call, Outcome
-from ..guards import Guards, guard_stage, run_inside
+from ..guards import Guards, run_inside, watch_stage
 from .deadline import run_within
 from .stage import Handler, Stage
 from .stage_bugs import read_verdict
@@ -22,12 +23,14 @@ def compile_plain(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[A
         stages: The stages, the end last.
         guards_of_reads: For a call of a read that a stage made itself, and that has no guards therefore.
     """
-    handler = guard_end(stages)
-    if len(stages) > 1 and not stages[-2].placement.announces_body:  # one that announces hands on its call or a copy
-        handler = _with_guards(handler, guards_of_reads)
-    for stage in reversed(stages[:-1]):
-        make = _plain_check if stage.role == "check" else _plain_wrap
-        handler = make(stage, handler, guards_of_reads)
+    handler = _with_guards(guard_end(stages), guards_of_reads)
+    for role, group in groupby(reversed(stages[:-1]), key=lambda stage: stage.role):
+        if role == "check":
+            handler = _plain_checks([*group][::-1], handler, guards_of_reads)
+            continue
+        for stage in group:
+            runs_body = stage.placement.runs_body
+            handler = watch_stage(stage.run, handler, runs_body=runs_body, guards_of_reads=guards_of_reads)
     return handler
 
 
@@ -69,38 +72,22 @@ def _with_guards(run: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
     return handle
 
 
-def _plain_check(stage: Stage, inner: Handler[Any], _: Guards) -> Handler[Any]:
-    check, finds = stage.run, stage.finds
+def _plain_checks(stages: Sequence[Stage], inner: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
+    """Checks that stand next to each other, in one frame."""
+    checks = [(stage, stage.run, stage.finds) for stage in stages]
 
-    async def handle(call: Call) -> Outcome:
-        verdict = read_verdict(stage, check(call))
-        if not isinstance(verdict, Call):
-            return cast("Outcome", verdict)
-        if finds and call.guards is not None:
-            call.guards.find(cast("Any", verdict).tool)
-        return await inner(verdict)
-
-    return handle
-
-
-def _plain_wrap(stage: Stage, inner: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
-    middleware = stage.run
-    guarded = None if stage.placement.announces_body else guard_stage(middleware)
-
-    def handle(call: Call) -> Any:  # returns the middleware's own coroutine
-        guards = call.guards
-        if guards is guards_of_reads:
-            return middleware(call, inner)
-        if guards is None:
-            return middleware(call.under(call.report, guards_of_reads), inner)
-        if guards.lock is None:
-            return middleware(call, inner)
-        if guarded is not None:
-            return guarded(call, inner)
-
-        def call_next(call: Any) -> Any:  # a call that the middleware made itself gets the guards of its own
-            return inner(call if call.guards is not None else call.under(call.report, guards))
-
-        return middleware(call, call_next)
+    async def handle(call: Any) -> Outcome:
+        for stage, check, finds in checks:
+            call = read_verdict(stage, check(call))
+            if not isinstance(call, Call):
+                return cast("Outcome", call)
+            guards = call.guards
+            if finds and guards is not None:
+                tool: Any = cast("Any", call).tool
+                guards.find(tool)
+                if tool.effect == "read" and not tool.context and guards.counts_only_effect:
+                    # From here on as if the tool had been known before. A check made this call: nothing else holds it.
+                    cast("Any", call).guards = guards_of_reads
+        return await inner(call)
 
     return handle

@@ -11,7 +11,7 @@ from returns.result import Success
 
 from ..call import Call, Outcome
 from ..errors import Crashed, Landed, ToolError
-from ..guards import Guards, guard_stage, landed_of
+from ..guards import Guards, landed_of, watch_stage
 from ..report import CANCELLED, NO_EXECUTOR, LiveReport, error_of, kind_of
 from .plain_chain import guard_end
 from .stage import Handler, Stage
@@ -173,8 +173,8 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
     another call of the inside: each run after the first one writes to a branch of the report, and is an attempt of its
     own if the first one is a part of an attempt.
     """
-    name, obj, repeats, run = stage.name, stage.obj, stage.placement.repeats, stage.run
-    guarded = run if stage.placement.announces_body else guard_stage(run)
+    name, obj, run = stage.name, stage.obj, stage.run
+    repeats, runs_body = stage.placement.repeats, stage.placement.runs_body
     inner_attempt = _recorded_attempt(inner, read)
 
     async def handle(call: Any) -> Outcome:
@@ -205,8 +205,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
 
         verdict: str | None = CANCELLED
         try:
-            middleware = run if guards is None or guards.lock is None else guarded
-            outcome: Outcome = await middleware(call, call_next)
+            outcome: Outcome = await watch_stage(run, call_next, runs_body=runs_body)(call)
             verdict = None
             if type(outcome) is not _SUCCESS:
                 check_answer(stage, outcome)

@@ -37,7 +37,7 @@ from ...tools.view import ToolView
 from ..call import CURRENT_CONVERSATION, Call, Outcome, ResolvedCall, ValidCall, set_wording
 from ..caller import Origin
 from ..errors import Crashed
-from ..guards import Guards, OneEffect, OpenTools
+from ..guards import Guards, OneEffect
 from ..report import (
     CANCELLED,
     CallReport,
@@ -98,13 +98,12 @@ class Runner:
         redact = getattr(observers[0].obj, "redact", None) if observers else None
         self.redaction = RedactionPolicy(registries, redact, foreign_text)
         gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
-        self._gate = (OpenTools(gates),) if gates else ()
-        self._guards_of_reads = Guards.of_reads(gates)
-        self._origin = Origin(ref(self))
+        self._guards_of_reads = Guards.of_calls(gates)
+        self._guards_of_callers = Guards.of_calls(gates, Origin(ref(self)))
         self._flights = Flights()
         self._has_ledger = any(stage.placement.kind == "ledger" for stage in stages)
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
-        answering = [stage for stage in inner[leading:] if not stage.placement.announces_body] or inner[leading:]
+        answering = [stage for stage in inner[leading:] if stage.placement.runs_body is not False] or inner[leading:]
         resolve_behind = self._find if first is None else None
         self._finish = FailureFinisher(
             self._leading, answering, registries, resolve_behind, inner[leading:], foreign_text
@@ -181,6 +180,8 @@ class Runner:
             else:
                 outcome = await run_within(call.timeout, reached, plain)
         except BaseException as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
+            if effect is not None:
+                effect.close()
             outcome = _read_raise(exc, self._leading, verdict)
         finally:
             if recorder is not None:  # sampled out: what ran inside has inherited the decision
@@ -212,6 +213,8 @@ class Runner:
                 else:
                     outcome = await run_within(call.timeout, checked, self._recorded)
         except BaseException as exc:  # noqa: BLE001  # as in run; the checks but the first are in the chain here
+            if effect is not None:
+                effect.close()
             outcome = _read_raise(exc, self._leading[:1], verdict)
         finally:  # a cancelled call is recorded too, though it has no outcome
             if outcome is not _CANCELLED and type(outcome) is not _SUCCESS:  # in the span, for the log's trace ids
@@ -228,12 +231,13 @@ class Runner:
         """The guards of the call, inside of those that its caller has put on it; and the one of its effect, if any."""
         tool: Tool[..., Any] | None = reached.tool if isinstance(reached, ResolvedCall) else None
         may_call = tool is None or tool.context  # only a ToolContext shows a tool its caller
-        effect = None if tool is not None and tool.effect == "read" else OneEffect(tool)
-        if call.guards is None and not may_call:
-            return self._guards_of_reads if effect is None else self._guards_of_reads.with_effect(effect), effect
-        origin = (self._origin,) if may_call else ()
-        effects = () if effect is None else (effect,)
-        return Guards.of(*origin, *self._gate, *effects, outer=call.guards), effect
+        guards = self._guards_of_callers if may_call else self._guards_of_reads
+        if call.guards is not None:
+            guards = Guards.of(*guards.each, outer=call.guards)
+        if tool is not None and tool.effect == "read":
+            return guards, None
+        effect = OneEffect(tool)
+        return guards.add(effect), effect
 
     def _remembers(self, call: Call) -> bool:
         """Whether the intent of a call is remembered: it is of a conversation, of a turn, or of a known reply."""

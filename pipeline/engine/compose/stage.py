@@ -85,7 +85,13 @@ class Stage:
             raise SetupError(f"{name} is not a stage: a check takes (call), a middleware (call, call_next)")
         _check_signature(run, role, arity, name)
         stage = cls(name, role, obj, run)
-        if role == "check" or inspect.iscoroutinefunction(unwrap(run)) or stage.placement.announces_body:
+        if stage.placement.announces_body and role != "end":
+            raise SetupError(
+                f"{name} says announces_body=True, which is of an end; if it runs the body it says runs_body=True"
+            )
+        if stage.placement.runs_body and role != "wrap":
+            raise SetupError(f"{name} says runs_body=True, which is of a middleware")
+        if role == "check" or inspect.iscoroutinefunction(unwrap(run)) or stage.placement.runs_body is False:
             return stage
         return attrs.evolve(stage, run=_insist_on_awaitable(run, name))
 

@@ -5,7 +5,7 @@ from .guard import Bodies, Guard, NotBegunError, tool_of
 from .landed import as_not_landed, as_outcome_unknown, denies_effect, landed_of
 from .one_effect import OneEffect
 from .open_tools import OpenTools
-from .stage_entry import StageEntry, enter, guard_stage, run_inside
+from .stage_entry import StageEntry, enter, run_inside, watch_stage
 from .time_limit import TimeLimit
 
 __all__ = [
@@ -21,8 +21,8 @@ __all__ = [
     "as_outcome_unknown",
     "denies_effect",
     "enter",
-    "guard_stage",
     "landed_of",
     "run_inside",
     "tool_of",
+    "watch_stage",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 from returns.result import Success
 
-from ..errors import Landed, Unavailable
+from ..errors import Landed
 from .guard import Guard, NotBegunError
-from .landed import as_not_landed, landed_of
+from .landed import as_maybe_landed, as_not_landed, landed_of
 from .one_effect import OneEffect
 from .open_tools import Gate, OpenTools
 
@@ -25,14 +25,7 @@ if TYPE_CHECKING:
 E = TypeVar("E")
 
 
-@attrs.frozen
-class _FixedGate:
-    closed: Mapping[str, Unavailable]
-
-
 _NO_LOCK = nullcontext()
-_NONE_CLOSED = _FixedGate({})
-_SOME_CLOSED = _FixedGate({"": Unavailable("", "unknown")})  # so that the guards are asked
 
 
 @attrs.define(eq=False)  # never changed, and not frozen: one is made for each call, in a third of the time
@@ -43,48 +36,53 @@ class Guards:
         each: All of them, outermost first.
         counting: Those that count bodies.
         lock: Held while these count; one for each call. None: no guard counts, so there is nothing to lock.
-        entries: The stages, ends and executors that the call is in, outermost first.
-        gate: While it is empty, only guards that count bodies can refuse.
+        gate: While it is empty, only guards that count bodies can refuse. None: each guard is always asked.
+        effect: The one of the effect of this call; those of its callers are outside of it. None: the tool is a read.
+        entries: The ends, executors and stages that run the body, that the call is in, outermost first.
     """
 
     each: tuple[Guard, ...]
-    counting: tuple[Guard, ...]
-    lock: Lock | None
+    counting: tuple[Guard, ...] = ()
+    lock: Lock | None = None
+    gate: Gate | None = None
+    effect: OneEffect | None = None
     entries: tuple[StageEntry, ...] = ()
-    gate: Gate = _SOME_CLOSED
 
     @staticmethod
     def of(*guards: Guard, outer: Guards | None = None) -> Guards:
         """Guards for a call, in addition to those that are around it."""
-        each = guards if outer is None else (*outer.each, *guards)
-        counting = tuple(guard for guard in each if guard.counts_bodies)
-        lock = None if outer is None else outer.lock
-        if lock is None and counting:
-            lock = Lock()
-        return Guards(each, counting, lock, () if outer is None else outer.entries)
+        made = _NO_GUARDS if outer is None else outer
+        for guard in guards:
+            made = made.add(guard)
+        return made
 
     @staticmethod
-    def of_reads(gates: Sequence[Gate]) -> Guards:
-        """Guards for all calls of reads that have no other guards: they ask whether the tool is still open."""
-        if not gates:
-            return Guards((), (), None, gate=_NONE_CLOSED)
-        return Guards((OpenTools(gates),), (), None, gate=gates[0] if len(gates) == 1 else _SOME_CLOSED)
+    def of_calls(gates: Sequence[Gate], *unasked: Guard) -> Guards:
+        """Guards for all calls that have no guards of a caller: they ask whether the tool is still open.
 
-    def with_effect(self, effect: OneEffect) -> Guards:
-        """These, made by `of_reads`, and the guard of the effect of one call."""
-        return Guards((*self.each, effect), (effect,), Lock(), (), self.gate)
+        Args:
+            gates: The lists of tools that are closed. With more than one, all are asked for each body.
+            unasked: Guards that never refuse.
+        """
+        asked = (OpenTools(gates),) if gates else ()
+        return Guards((*unasked, *asked), gate=gates[0] if len(gates) == 1 else None)
+
+    def add(self, guard: Guard) -> Guards:
+        """These, and one more inside of them."""
+        each = (*self.each, guard)
+        if not guard.counts_bodies:
+            return Guards(each, self.counting, self.lock, None, self.effect, self.entries)
+        counting, lock, effect = (*self.counting, guard), self.lock, self.effect
+        if isinstance(guard, OneEffect):
+            effect = guard
+            if lock is None:
+                lock = guard.lock
+            guard.lock = lock
+        return Guards(each, counting, lock or Lock(), self.gate, effect, self.entries)
 
     def within(self, entry: StageEntry) -> Guards:
-        """The same guards for a call inside of one more stage, end or executor."""
-        return Guards(self.each, self.counting, self.lock, (*self.entries, entry), self.gate)
-
-    def without_params(self) -> Guards:
-        """Those that may be asked before the params are known."""
-        if not any(guard.needs_params for guard in self.each):
-            return self
-        each = tuple(guard for guard in self.each if not guard.needs_params)
-        counting = tuple(guard for guard in self.counting if not guard.needs_params)
-        return Guards(each, counting, self.lock, self.entries, self.gate)
+        """The same guards for a call inside of one more end, executor or stage that runs the body."""
+        return Guards(self.each, self.counting, self.lock, self.gate, self.effect, (*self.entries, entry))
 
     def begin(self, call: Call) -> None:
         """Begin the body now.
@@ -94,9 +92,9 @@ class Guards:
         """
         with self.lock or _NO_LOCK:
             for entry in self.entries:
-                if entry.alone or entry.closed:
-                    entry.admit()
-            for guard in self.each if self.gate.closed else self.counting:
+                if entry.alone:
+                    entry.give_way()
+            for guard in self.each if self.gate is None or self.gate.closed else self.counting:
                 if (outcome := guard.refuse(call)) is not None:
                     if call.report is not None:
                         call.report.has_body = False
@@ -104,7 +102,7 @@ class Guards:
             for guard in self.counting:
                 guard.begin(call)
             for entry in self.entries:
-                if not entry.is_stage and not entry.left:  # an end, which will speak for the body
+                if not entry.left:  # it will speak for the body
                     entry.undecided = (*entry.undecided, call)
 
     def end(self, call: Call) -> None:
@@ -144,15 +142,20 @@ class Guards:
                     entry.forget(call)
             for guard in self.counting:
                 guard.conclude(call, landed)
+                if landed != "yes" and isinstance(guard, OneEffect):
+                    guard.hear(call, outcome)
         return outcome
 
-    def learn_landed(self, call: Call, landed: Landed) -> None:
-        """Learn whether the effect of a body happened, so that those around it need not say it. Under the lock."""
+    def learn_end(self, call: Call, outcome: Outcome) -> None:
+        """Learn the outcome of a body, so that those around it need not say it. Under the lock."""
+        landed = landed_of(outcome)
         for entry in self.entries:
             if entry.undecided:
                 entry.forget(call)
         for guard in self.counting:
             guard.learn_landed(call, landed)
+            if isinstance(guard, OneEffect):
+                guard.hear(call, outcome)
 
     def learn_raised(self, exc: BaseException | None) -> None:
         """Learn that a body raised: what a stage makes of that says nothing of landing. A `ToolFailed` does."""
@@ -161,44 +164,47 @@ class Guards:
                 if isinstance(guard, OneEffect):
                     guard.raised = True
 
+    def learn_meaning(self, outcome: Outcome, read: Outcome) -> None:
+        """Learn what the answer of a body means, from the stage that reads its exception."""
+        for guard in self.counting:
+            if isinstance(guard, OneEffect) and guard.said is outcome:
+                guard.said = read
+
     @property
     def landed(self) -> Landed:
         """Whether the effect of this call happened, as far as its bodies said: "no" before any began, and of a read.
 
         "maybe" while a body runs, and after one that did not say it.
         """
-        for guard in reversed(self.counting):
-            if isinstance(guard, OneEffect):
-                return guard.landed
-        return "no"
+        return "no" if self.effect is None else self.effect.landed
 
     def find(self, tool: Tool[..., Any]) -> None:
         """Learn the tool of the call, from the check that found it."""
-        for guard in self.counting:
-            if isinstance(guard, OneEffect) and guard.tool is None:
-                guard.tool = tool
+        if self.effect is not None and self.effect.tool is None:
+            self.effect.tool = tool
+
+    @property
+    def counts_only_effect(self) -> bool:
+        """Whether nothing but the effect of this call is counted, which a read has not."""
+        return not self.entries and len(self.counting) == 1 and self.counting[0] is self.effect
 
     def counts_effect_of(self, tool: Tool[..., Any]) -> bool:
         """Whether the effects of such a tool are counted. The effects of a read need not be.
 
         Guards of a read count none; another tool comes to them only by a stage that put it in the place of the read.
         """
-        if tool.effect == "read":
-            return True
-        for guard in self.counting:  # noqa: SIM110  # a generator takes twice as long
-            if isinstance(guard, OneEffect):
-                return True
-        return False
+        return self.effect is not None or tool.effect == "read"
 
     def correct_landed(self, error: E) -> E:
         """The error, with ``landed`` "no" in place of "maybe" if no body of this call may have taken effect.
 
-        A stage that answers in place of its inside does not know that nothing began there.
+        A stage that answers in place of its inside does not know that nothing began there, nor that something did.
         """
-        for guard in reversed(self.counting):  # the guard of this call is inside of its callers' guards
-            if isinstance(guard, OneEffect):
-                return error if guard.undecided else as_not_landed(error)
-        return error
+        if self.effect is None:
+            return error
+        if not self.effect.undecided:
+            return as_not_landed(error)
+        return error if self.effect.believes(error) else as_maybe_landed(error)
 
     @property
     def lost(self) -> Tool[..., Any] | None:
@@ -207,3 +213,6 @@ class Guards:
             if isinstance(guard, OneEffect) and (lost := guard.lost) is not None:
                 return lost
         return None
+
+
+_NO_GUARDS = Guards(())

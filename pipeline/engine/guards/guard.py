@@ -30,7 +30,6 @@ class Guard:
     __slots__ = ()
 
     counts_bodies: ClassVar[bool] = False  # whether it has to learn of each body, or is only asked
-    needs_params: ClassVar[bool] = True  # whether it reads more of the call than its tool
 
     def refuse(self, call: Call) -> Outcome | None:  # noqa: ARG002
         """The answer in place of the body; None: it may begin."""
@@ -62,8 +61,6 @@ class Bodies(Guard):
     """A guard that counts the bodies that began."""
 
     counts_bodies: ClassVar[bool] = True
-    needs_params: ClassVar[bool] = False
-
     running: int = attrs.field(default=0, kw_only=True)  # a thread that was left behind still runs
     undecided: int = attrs.field(default=0, kw_only=True)  # may have taken effect: all but those known not to have
 

@@ -43,6 +43,11 @@ def as_not_landed(error: E) -> E:
     return error
 
 
+def as_maybe_landed(error: E) -> E:
+    """Make ``landed`` of an error "maybe", for a call with a body that may have taken effect."""
+    return cast("E", attrs.evolve(cast("Any", error), landed="maybe"))
+
+
 def denies_effect(error: Any) -> bool:
     """Whether an error that a stage puts in place of the inside's answer lets the model believe that nothing ran."""
     return getattr(error, "body", "unsaid") != "ran" and getattr(error, "landed", "no") == "no"

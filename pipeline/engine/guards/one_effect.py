@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from returns.result import Failure
 
-from ..errors import Landed, OutcomeUnknown, TimedOut, Transient
+from ..errors import Landed, NotExecuted, OutcomeUnknown, TimedOut, Transient
 from .guard import Bodies, tool_of
+from .landed import denies_effect, landed_of
 
 if TYPE_CHECKING:
     from ...tools.definition import Tool
@@ -32,6 +34,12 @@ class OneEffect(Bodies):
     begun_params: Any = None  # only where `ask` is set
     happened: bool = False  # a body said so
     raised: bool = False  # that body raised an exception, which is no `ToolFailed`
+    said: Outcome | None = None  # what that body answered, if it failed
+    unsure: int = (
+        0  # middlewares that the call entered and that did not call on, and do not say whether they run bodies
+    )
+    closed: bool = False  # the call was answered with a failure: no body begins any more
+    lock: Lock = attrs.field(factory=Lock)  # of the call; `Guards.add` sets it
     ask: Callable[[Call], Outcome | None] | None = None  # refuses the first body for what is known of other calls
 
     @property
@@ -47,8 +55,41 @@ class OneEffect(Bodies):
             return "no"
         return "yes" if self.happened else "maybe"
 
+    def close(self) -> None:
+        """The call is answered with a failure, or cut off: what its stages have left behind begins no body any more."""
+        with self.lock:
+            self.closed = True
+
+    def hear(self, call: Call, outcome: Outcome) -> None:
+        """Learn what a body answered that failed."""
+        if self._counts(call):
+            self.said = outcome
+
+    def sum_up(self, error: Any) -> tuple[Tool[..., Any] | None, bool]:
+        """Close the effect of a failed call: the tool that may have taken effect, and whether the error is believed."""
+        self.close()
+        believed = self.believes(error)
+        self.said = None  # its traceback holds the call, which would never be freed at once
+        return self.lost, believed
+
+    def believes(self, error: Any) -> bool:
+        """Whether an error tells no more than is known: it denies no effect that may have happened.
+
+        Only the body itself may, or a stage that reads what the body said.
+        """
+        if self.lost is None or not denies_effect(error):
+            return True
+        said: Any = self.said.failure() if type(self.said) is Failure else None
+        if said is None or said is error:
+            return said is not None
+        if (cause := getattr(said, "cause", None)) is not None and cause is getattr(error, "cause", None):
+            return True
+        return (type(said), landed_of(self.said)) == (type(error), landed_of(Failure(error)))
+
     def refuse(self, call: Call) -> Outcome | None:
         """OutcomeUnknown after an effect that may have landed, TimedOut beside an idempotent body that still runs."""
+        if self.closed:
+            return Failure(NotExecuted("the call has been answered"))
         if not (self.undecided or self.running):
             return None if self.ask is None else self.ask(call)
         if (tool := tool_of(call)) is None:
@@ -72,7 +113,7 @@ class OneEffect(Bodies):
         if tool is None or tool.effect != "read":
             self.begun_tool = tool
             self.begun_key = key
-            self.raised = False
+            self.raised, self.said = False, None
             if self.ask is not None:
                 self.begun_params = getattr(call, "params", None)
             self.running += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 from returns.result import Failure
@@ -31,8 +31,6 @@ class OpenTools(Guard):
     Args:
         gates: The registries that `Available` asks.
     """
-
-    needs_params: ClassVar[bool] = False
 
     gates: Sequence[Gate]
 

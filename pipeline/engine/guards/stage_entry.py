@@ -1,31 +1,27 @@
-"""StageEntry: a stage, an end or an executor that a call is in, and that may be the body of the tool itself.
+"""StageEntry: an end, an executor or a stage that runs the body itself, while a call is in it.
 
 One that does not announce when a body begins counts as the body from its entry, until the inside takes over::
 
-    enter ─┬─▶ a guard refuses: its answer, the stage is not entered
+    enter ─┬─▶ a guard refuses: its answer, it is not entered
            ╰─▶ alone ──enter_inside, or a body begins inside──▶ the inside decides ──▶ left
                 │
-                ├─ answers a value ──▶ it was the body: it has landed
-                ├─ answers a failure ─▶ a stage: nothing landed, for it did not call on; an end: as the failure says
-                ╰─ raises, is cut off ▶ "maybe": it may have been at work
-
-Once a stage has failed it is closed: no body begins inside of it any more, for its caller knows that none will.
+                ├─ answers ────────────▶ as the answer says
+                ╰─ raises, is cut off ─▶ "maybe": it may have been at work
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import attrs
-from returns.result import Failure, Success
+from returns.result import Failure
 
 from ...base.setup_error import SetupError
-from ..errors import Crashed, NotExecuted
+from ..errors import Crashed
 from .call_guards import Guards
 from .guard import NotBegunError, tool_of
-from .landed import as_outcome_unknown, denies_effect, landed_of
 
 if TYPE_CHECKING:
     from ...tools.definition import Tool
@@ -37,74 +33,45 @@ Handler: TypeAlias = Callable[[Any], Awaitable["Outcome"]]
 
 @attrs.define(eq=False)
 class StageEntry:
-    """One entry of a call into a stage, an end or an executor.
+    """One entry of a call into an end, an executor or a stage that runs the body.
 
     Attributes:
-        guards: The guards of the call that count bodies, as they were around the stage.
-        call: The call that the stage was given.
-        is_stage: It may call on. An end and an executor may not.
+        guards: The guards of the call that count bodies, as they were around it.
+        call: The call that it was given.
         alone: It counts as the body.
         left: It has answered, raised, or was cut off.
-        closed: It has failed: no body begins inside of it any more.
-        undecided: The bodies that began inside of an end or an executor and whose outcome is unknown yet.
+        undecided: The bodies that began inside and whose outcome is unknown yet.
     """
 
     guards: Guards
     call: Call
-    is_stage: bool
     alone: bool = False
     left: bool = False
-    closed: bool = False
     undecided: tuple[Call, ...] = ()
 
-    def admit(self) -> None:
-        """Let a body begin inside: it takes over. Called under the lock.
-
-        Raises:
-            NotBegunError: The stage has failed, so its caller relies on no body beginning.
-        """
-        if self.closed:
-            raise NotBegunError(Failure(NotExecuted("the call has been answered")))
-        if self.alone:
-            self.alone, self.undecided = False, ()
-            if self.left:  # its end is counted already
-                self.guards.learn_landed(self.call, "no")
-            else:
-                self.guards.withdraw(self.call)
+    def give_way(self) -> None:
+        """A body begins inside: it takes over. Called under the lock."""
+        self.alone, self.undecided = False, ()
+        self.guards.withdraw(self.call)
 
     def enter_inside(self) -> None:
-        """Call on: the inside decides from now on.
+        """Call on: the inside decides from now on."""
+        with self.guards.lock or Lock():
+            if self.alone:
+                self.give_way()
 
-        Raises:
-            NotBegunError: The stage has failed before.
+    def leave(self, outcome: Outcome | None) -> None:
+        """End the entry with its answer; None: it raised, or was cut off.
+
+        It also speaks for the one body that began inside of it, if nothing else has.
         """
         with self.guards.lock or Lock():
-            self.admit()
-
-    def leave(self, outcome: Outcome | None) -> bool:
-        """End the entry with the answer of the stage; None: it raised, or was cut off.
-
-        An end and an executor also speak for the one body that began inside of them, if nothing else has.
-
-        Returns:
-            Whether the stage itself was the body.
-        """
-        if self.is_stage and not self.alone and type(outcome) is Success:  # the inside has decided all
-            self.left = True
-            return False
-        with self.guards.lock or Lock():
-            was_alone = self.alone
-            if was_alone:
+            if self.alone:
                 self.guards.count_end(self.call)
-            if self.is_stage:
-                self.closed = type(outcome) is not Success
-                if was_alone and outcome is not None:
-                    self.guards.learn_landed(self.call, "yes" if landed_of(outcome) == "yes" else "no")
-            elif outcome is not None and len(self.undecided) == 1:
-                self.guards.learn_landed(self.undecided[0], landed_of(outcome))
-            self.alone, self.left = was_alone and self.is_stage and not self.closed, True
+            if outcome is not None and len(self.undecided) == 1:
+                self.guards.learn_end(self.undecided[0], outcome)
+            self.alone, self.left = False, True
             self.undecided = ()  # these calls hold the entry, which would never be freed at once
-            return was_alone
 
     def forget(self, call: Call) -> None:
         """Drop one body that began with this call: its outcome is known."""
@@ -114,85 +81,99 @@ class StageEntry:
                 return
 
 
-def enter(call: C, guards: Guards, *, announces_body: bool, is_stage: bool = False) -> tuple[StageEntry, C]:
-    """Enter a stage, an end or an executor that may run the body.
+def enter(call: C, guards: Guards, *, announces_body: bool) -> tuple[StageEntry, C]:
+    """Enter an end, an executor or a stage that runs the body.
 
     Args:
         call: The call that it is given.
         guards: The guards of the call. One of them counts bodies.
         announces_body: Whether it calls `Guards.begin` itself. If not, it counts as the body, until the inside decides.
-        is_stage: It may also call on. Before the params are known, guards that need them are not asked.
 
     Returns:
-        The entry, which has to be left again, and the call for the stage: a body that begins through that call is known
-        to the entry.
+        The entry, which has to be left again, and the call for it: a body that begins through that call is known to the
+        entry.
 
     Raises:
         NotBegunError: It would count as the body, and a guard refuses.
     """
-    around = guards
-    if is_stage and getattr(call, "params", None) is None:
-        around = guards.without_params()
-    entry = StageEntry(around, call, is_stage)
+    entry = StageEntry(guards, call)
     if not announces_body:
-        around.begin(call)
-        entry.alone = True
-        if not is_stage:
-            entry.undecided = (call,)
+        guards.begin(call)
+        entry.alone, entry.undecided = True, (call,)
     return entry, call.under(call.report, guards.within(entry))
 
 
-def guard_stage(middleware: Callable[[Any, Handler], Any]) -> Callable[[Any, Handler], Awaitable[Outcome]]:
-    """Watch a middleware that does not announce when a body begins, for a call whose bodies are counted.
+def watch_stage(
+    middleware: Callable[[Any, Handler], Any],
+    inner: Handler,
+    *,
+    runs_body: bool | None,
+    guards_of_reads: Guards | None = None,
+) -> Handler:
+    """Put a middleware around its inside, and watch it by what its `Placement` says of it, see there.
 
-    It may do the work itself, call on twice or not at all, leave a task behind that calls on, and answer what it likes.
-    Where a mutating body may have taken effect, it cannot answer that nothing happened, unless the one body that ran
-    said so itself.
+    A call that it made itself, and hands on in place of its own, gets the guards of its own.
+
+    Args:
+        middleware: The middleware.
+        inner: Its inside.
+        runs_body: As its `Placement` says.
+        guards_of_reads: For a call without guards, which a stage around this one made in place of a read.
     """
+    if runs_body:
+        return _watch_body(middleware, inner)
 
-    async def handle(call: Any, inner: Handler) -> Outcome:
-        try:
-            entry, given = enter(call, call.guards, announces_body=False, is_stage=True)
-        except NotBegunError as exc:
-            return exc.outcome
-        guards: Guards = given.guards
-        trusted: list[Outcome] = []  # answers of the inside that a body of its own may have given
-        started = running = 0
+    def keep_guards(call: Any) -> Any:  # returns the middleware's own coroutine, as below
+        guards: Guards | None = call.guards
+        if guards is None and guards_of_reads is not None:
+            call = _put_under(call, guards_of_reads)
+        elif guards is not None and guards.lock is not None:
+            return middleware(call, lambda call: inner(call if call.guards is not None else _put_under(call, guards)))
+        return middleware(call, inner)
 
-        async def call_next(call: Any) -> Outcome:
-            nonlocal started, running
-            if entry.alone or entry.closed:
-                try:
+    def handle(call: Any) -> Any:
+        guards: Guards | None = call.guards
+        if guards is guards_of_reads:
+            return middleware(call, inner)
+        if guards is None or guards.effect is None:
+            return keep_guards(call)
+        guards.effect.unsure += 1
+
+        def call_next(call: Any) -> Any:
+            effect: Any = guards.effect  # one variable less to share with this function, in each call
+            if effect.unsure == 1:  # the one that was entered last, and none beside it: the inside decides now
+                effect.unsure = 0
+            return inner(call if call.guards is not None else _put_under(call, guards))
+
+        return middleware(call, call_next)
+
+    return handle if runs_body is None else keep_guards
+
+
+def _watch_body(middleware: Callable[[Any, Handler], Any], inner: Handler) -> Handler:
+    """Count a middleware that runs the body itself as the body, until it calls on."""
+
+    def handle(call: Any) -> Awaitable[Outcome]:
+        outside = () if call.guards is None else call.guards.entries
+
+        def run(given: Any) -> Any:
+            guards: Guards | None = given.guards
+            entries = () if guards is None else guards.entries[len(outside) :]
+
+            def call_next(call: Any) -> Awaitable[Outcome]:
+                for entry in entries:
                     entry.enter_inside()
-                except NotBegunError as exc:
-                    return exc.outcome
-            started += 1
-            if trusted:
-                trusted.clear()  # an earlier answer says nothing of a body that begins from now on
-            # While the stage was alone, no other body began: before its first call on, nothing can be lost.
-            number, alone = started, started == 1 or (not running and guards.lost is None)
-            running += 1
-            try:
-                answer = await inner(call if call.guards is not None else call.under(call.report, guards))
-            finally:
-                running -= 1
-            if alone and number == started and type(answer) is not Success:
-                trusted.append(answer)
-            return answer
+                return inner(call if call.guards is not None else _put_under(call, guards))
 
-        outcome: Any = None
-        try:
-            outcome = await middleware(given, call_next)
-        finally:
-            was_body = entry.leave(outcome)
-        if type(outcome) is Success or was_body or any(_says_the_same(outcome, answer) for answer in trusted):
-            return cast("Outcome", outcome)
-        error, lost = _error_of(outcome), guards.lost
-        if error is None or lost is None or not denies_effect(error):
-            return cast("Outcome", outcome)
-        return Failure(as_outcome_unknown(error, lost))
+            return middleware(given, call_next)
+
+        return run_inside(run, call, announces_body=False)
 
     return handle
+
+
+def _put_under(call: Any, guards: Guards | None) -> Any:
+    return call.under(call.report, guards)
 
 
 async def run_inside(run: Callable[[C], Awaitable[Outcome]], call: C, *, announces_body: bool) -> Outcome:
@@ -233,18 +214,3 @@ def _refuse_swap(call: Call, tool: Tool[..., Any]) -> Outcome:
     return Failure(
         Crashed(SetupError(f"{call.name} is a read, and a stage handed on the {tool.effect} tool {tool.name}"))
     )
-
-
-def _error_of(outcome: object) -> Any:
-    return cast("Failure[Any]", outcome).failure() if type(outcome) is Failure else None
-
-
-def _says_the_same(outcome: object, answer: Outcome) -> bool:
-    if outcome is answer:
-        return True
-    return (_kind_of(outcome), landed_of(outcome)) == (_kind_of(answer), landed_of(answer))
-
-
-def _kind_of(outcome: object) -> object:
-    error = _error_of(outcome)
-    return None if error is None else getattr(error, "kind", "internal")
