@@ -7,11 +7,12 @@ import logging
 import pickle
 from base64 import b32encode, b64encode, b85encode
 from codecs import encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from gzip import compress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, cast
@@ -61,7 +62,18 @@ from toolcall_pipeline.dialogue import run_turn
 from toolcall_pipeline.engine.errors import ExecutionFailed
 from toolcall_pipeline.engine.report import Progress
 from toolcall_pipeline.executors.remote_errors import decode_error, encode_error
-from toolcall_pipeline.middlewares import Approve, Audit, Classify, Ledger, LoopGuard, Retry, Trace, Validate, standard
+from toolcall_pipeline.middlewares import (
+    Approve,
+    Audit,
+    Classify,
+    Execute,
+    Ledger,
+    LoopGuard,
+    Retry,
+    Trace,
+    Validate,
+    standard,
+)
 from toolcall_pipeline.privacy import ForeignText
 from toolcall_pipeline.privacy.redaction import Redaction
 from toolcall_pipeline.stores import Memory, Postgres, Redis, SQLite
@@ -322,7 +334,7 @@ class Records(logging.Handler):
         self.lines += [self.format(record), repr(vars(record))]
 
     @contextmanager
-    def attached(self) -> Iterator[None]:
+    def attached(self) -> Generator[None]:
         logger = logging.getLogger("toolcall_pipeline")
         level = logger.level
         logger.addHandler(self)
@@ -410,6 +422,14 @@ async def search(tool: Tool[..., Any], value: Any, records: Records) -> None:
     assert leaks(iter(records.lines)) == []
 
 
+def act_on(act: Callable[[str], object], text: str, _: Any) -> object:
+    return act(text)
+
+
+def give(value: object, _: Any) -> object:
+    return value
+
+
 def act_with(act: Callable[[str], object]) -> Callable[[Any], object]:
     return lambda value: act(tell(value))
 
@@ -471,11 +491,11 @@ def test_an_operator_may_want_the_texts_of_others(act: Callable[[str], object]) 
     assert [text for text in texts if "hunter2" in text] == []
 
 
-@pytest.mark.parametrize("build", [standard, lambda _, **options: Classify(**options)], ids=["standard", "Classify"])
-def test_foreign_text_is_one_of_two_words(build: Callable[..., object]) -> None:
+@pytest.mark.parametrize("stage", [Classify, Execute], ids=lambda stage: stage.__name__)
+def test_foreign_text_is_one_of_two_words(stage: Callable[..., object]) -> None:
     """Another word is refused at once."""
-    with pytest.raises(SetupError, match="Classify: `foreign_text` must be 'withhold' or 'mask', not 'show'"):
-        build(ToolRegistry(), foreign_text="show")
+    with pytest.raises(SetupError, match=r"`foreign_text` must be 'withhold' or 'mask', not 'show'"):
+        stage(foreign_text="show")
 
 
 async def test_what_is_known_of_a_withheld_failure(records: Records) -> None:
@@ -491,7 +511,7 @@ async def test_what_is_known_of_a_withheld_failure(records: Records) -> None:
     )
     assert told == "Error: Not found."
     for act, line in ((lose, "transient: ConnectionError (call"), (fail, "execution: ToolFailed: 'no card' (call")):
-        tool = make_function_tool(Annotated[str, Secret], act_no_card(act))
+        tool = make_function_tool(Annotated[str, Secret], partial(act_on, act, "no card"))
         await standard(_one(tool), attempts=1).call("probe", {"value": CANARY})
         assert line in "".join(records.lines)
 
@@ -529,9 +549,9 @@ async def test_a_returned_value_is_masked_by_value(shape: str) -> None:
     """A scalar or a key that is the secret is masked in each type, in span, journal, event, report, pickle and row."""
     secret, masked, kept = VALUES[shape]
     plain = {"true": "yes", "seven": 7, "none": None, "on": True}
-    hint = UUID if "UUID" in shape else type(secret)
+    hint: Any = UUID if "UUID" in shape else cast("Any", type(secret))
     for value in [*masked, *kept]:
-        tool = make_function_tool(Annotated[hint, Secret], answer_with({"value": value, "plain": plain}))
+        tool = make_function_tool(Annotated[hint, Secret], partial(give, {"value": value, "plain": plain}))
         recorded = Recorded(tool)
         report = await recorded.pipeline.report(Call("probe", {"value": secret}, "c1"))
         (span,) = [each for each in recorded.exported.spans if each.parent is None]

@@ -74,7 +74,7 @@ ROOMS = {
             "test_strictness.py",
             "test_schemas_agree.py",
             "test_secrets.py",
-            "test_known_texts.py",
+            "test_masking.py",
             "test_outside_text.py",
             "test_totality.py",
             "test_tool.py",

@@ -27,6 +27,7 @@ from .server_session import (
     RequestRefusedError,
     ServerSession,
     SessionLostError,
+    TellProgress,
     as_setup_error,
     describe_failure,
     read_pages,
@@ -215,8 +216,7 @@ class RemoteServer:
 
         secretive = name in self._registry and withholds(self._registry[name])  # then no text of the server may pass
         try:
-            tell = (lambda done, total, _: context.progress(done, total)) if secretive else context.progress
-            answer = await session.call_tool(own, arguments, tell)
+            answer = await session.call_tool(own, arguments, _tell_number(context) if secretive else context.progress)
         except (SessionLostError, RequestRefusedError, InvalidAnswerError) as exc:
             found: object = read_exception(exc, self._text)
         else:
@@ -229,3 +229,12 @@ class RemoteServer:
             with timing.move_on_after(self._patience):
                 await self._up.wait()
         return self._session
+
+
+def _tell_number(context: ToolContext) -> TellProgress:
+    """A listener for progress that leaves out what the server says of it."""
+
+    def tell(done: float, total: float | None, _: str) -> None:
+        context.progress(done, total)
+
+    return tell

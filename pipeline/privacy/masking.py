@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from enum import Enum
 from functools import cached_property
-from math import isfinite
+from math import inf
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 from urllib.parse import quote, quote_plus
 
@@ -34,6 +34,7 @@ _MAX_VALUES = 2_000  # that are looked at for secrets
 _IN_TEXT: Final = 6  # characters of a secret, to be looked for inside of a text: a shorter one may be part of any word
 _TWO_DIGITS: Final = 10  # from here on a number has two
 _LONGEST_NUMBER: Final = 400  # characters of a text that is read as a number
+_TWO_DIGITS: Final = 10
 _NUMBER_BEGINS: Final = frozenset("+-.0123456789")
 _MAX_ERROR_TEXT = 100_000  # characters of a text in an error; a model is shown less
 _MAX_TEXT = 1_000_000  # characters of arguments sent as text
@@ -162,7 +163,7 @@ class Mask:
                 shown = self.error(held)
             elif isinstance(held, tuple):
                 items = cast("tuple[Any, ...]", held)
-                shown = tuple(self.error(each) if attrs.has(type(each)) else each for each in items)
+                shown = tuple(self.error(each) if attrs.has(cast("Any", type(each))) else each for each in items)
             elif field.name in ("value", "more"):  # of the details: what the author gave
                 shown = self.value(held)
             else:
@@ -242,7 +243,8 @@ def _write_time(value: Any) -> list[str]:
 
 def _counts(number: float | Decimal) -> bool:
     """Whether a number can be a secret: it is finite, and more than one digit."""
-    return isfinite(number) and (not -_TWO_DIGITS < number < _TWO_DIGITS or number != int(number))
+    size: Any = abs(number)
+    return bool(size < inf and (size >= _TWO_DIGITS or size != int(size)))
 
 
 def _read_numbers(text: str) -> list[object]:
