@@ -81,6 +81,12 @@ def fails() -> None:
 async def removes_ledger() -> None:
     os.unlink(HERE / "results.jsonl.ledger")
 
+@tools.tool(effect="read")
+async def removes_ledger_later() -> None:
+    while not (HERE / "effects").exists():
+        await anyio.sleep(0.005)
+    os.unlink(HERE / "results.jsonl.ledger")
+
 @tools.tool(effect="mutating")
 async def buy(n: int) -> str:
     (HERE / f"bought {n}").touch(exist_ok=False)
@@ -276,6 +282,17 @@ def test_rerun_unknown(desk: Desk) -> None:
     assert (result.exit_code, "--rerun-unknown needs --resume" in result.stderr) == (2, True)
 
 
+def test_for_somebody_else(desk: Desk) -> None:
+    """A run that was killed goes on for whom it began: for another one its calls would be new."""
+    desk.put({"name": "pay"})
+    kill_in_the_body(desk, "--principal", "ann")
+    for options in ([], ["--principal", "bob"], ["--principal", "ann", "--conversation", "c"]):
+        result = desk.run("--resume", *options)
+        assert (result.exit_code, "--principal 'ann'" in result.stderr) == (2, True), result.stderr
+    assert desk.run("--resume", "--principal", "ann").exit_code == 0
+    assert (desk.by_line[1]["kind"], count_effects(desk)) == ("outcome_unknown", 1)
+
+
 def test_without_results(desk: Desk) -> None:
     """The ledger holds where RESULTS is lost: a run without --resume is refused, and a resumed one does not repeat."""
     desk.put({"name": "pay"})
@@ -349,7 +366,7 @@ def test_removed_during_the_run(desk: Desk) -> None:
 
 def test_running_calls_end_when_the_run_has_to_stop(desk: Desk) -> None:
     """A call that runs when the run has to stop still gets its result."""
-    desk.put({"name": "waits"}, {"name": "removes_ledger"}, {"name": "pay"})
+    desk.put({"name": "waits"}, {"name": "removes_ledger_later"}, {"name": "pay"})
     with desk.start("--concurrency", "2") as process:
         assert process.stderr is not None
         while b"stopping" not in (line := process.stderr.readline()):

@@ -82,6 +82,7 @@ class LineRunner:
             self.asker.bind(self.pipeline) as self.pipeline,
             open_pipeline(self.pipeline, self.target),
         ):
+            self.results.check_asker(self.asker.principal, self.asker.conversation)
             if self.results.has_earlier and can_read_twice(fd):
                 self.results.look_through(read_digests(fd))
             if self.results.has_earlier and self.results.follow:

@@ -27,7 +27,7 @@ DATABASE, LEDGER = ".db", ".ledger"  # behind the name of RESULTS
 _BESIDE = ("", "-wal", "-shm")  # the files of SQLite
 _ROW_START = b'{"line": '  # of every row
 _APPLICATION, _SCHEMA = 0x74637272, 1  # "tcrr": by it a file is known as the results of a run
-_BUFFER = 1 << 20  # bytes
+_BUFFER = 1 << 16  # bytes
 _MOST_SHOWN = 5  # lines that an error names
 # A line without a row had begun. Digests are kept as texts: SQLite has no unsigned numbers of 64 bits.
 _CREATE = f"""
@@ -35,6 +35,7 @@ _CREATE = f"""
         digest text not null, nth integer not null, line integer not null, kind text, row blob, unique (digest, nth)
     );
     create index if not exists by_line on results (line);
+    create table if not exists askers (principal text not null, conversation text not null);
     pragma application_id = {_APPLICATION};
     pragma user_version = {_SCHEMA};
 """
@@ -154,6 +155,22 @@ class RunResults:
                     raise CommandError(
                         f"{count:,} {have} that CALLS no longer has, changed or removed since: {lines} {shown}"
                     )
+
+    def check_asker(self, principal: str, conversation: str) -> None:
+        """Note for whom the lines are run that do not say it: they belong to a delivery.
+
+        Raises:
+            CommandError: The run that this one resumes had others, and none of its calls would be known again.
+        """
+        if self.db is None:
+            return
+        with self._told():
+            found = self.db.execute("select principal, conversation from askers").fetchone()
+            if found is None:
+                self.db.execute("insert into askers values (?, ?)", (principal, conversation))
+            elif found != (principal, conversation):
+                named = f"--principal {found[0]!r} and --conversation {found[1]!r}"
+                raise CommandError(f"the run that is resumed had {named}: give them again")
 
     def begin(self, place: Place) -> None:
         """Note that a call begins which may change something, so that its line cannot go unseen."""
@@ -316,11 +333,13 @@ def _open_database(home: Path, *, resume: bool) -> Generator[sqlite3.Connection]
     for each in (path, beside(home, LEDGER)):
         if each.is_symlink():  # who has put it there would have another file written
             raise CommandError(f"{each} is a link: remove it")
-        if each.exists() and not resume:
-            raise CommandError(f"{each} is of an earlier run: continue that run with --resume, or remove the file")
+    earlier = next((each for each in (path, beside(home, LEDGER)) if each.exists()), None)
     with ExitStack() as stack:
         # Of the same file as the database: closed after it, for to close any would end the locks of SQLite.
-        stack.callback(os.close, open_exclusively(path, os.O_RDWR, str(path)))
+        if earlier in (None, path) or resume:
+            stack.callback(os.close, open_exclusively(path, os.O_RDWR, str(path)))
+        if earlier is not None and not resume:
+            raise CommandError(f"{earlier} is of an earlier run: continue that run with --resume, or remove the file")
         try:
             db = sqlite3.connect(path, isolation_level=None)
             stack.callback(db.close)
