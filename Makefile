@@ -6,7 +6,6 @@ endif
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
-DOJO := .venv-agentdojo/bin
 PHOENIX := .venv-phoenix/bin
 RAY := .venv-ray/bin
 COLLECTOR := .venv-collector/bin
@@ -65,7 +64,7 @@ mkdir -p build/$(1) && printf '{"extends": "../../../pyproject.toml", "ignore": 
 	$(1) "$$(echo $(2) | sed 's#  *#", "../../../#g')" > build/$(1)/pyrightconfig.json && $(BIN)/pyright -p build/$(1)
 endef
 
-.PHONY: help demo test test-all lint types unit wheel explore bench bench-growth bench-known bench-export bench-peers worst torture soak mutants mutants-hosts recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-more-hosts test-wires test-stores test-collector test-operations phoenix test-phoenix site release clean
+.PHONY: help demo test test-all lint types unit wheel explore bench bench-growth bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-ray test-clients test-mcp test-hosts test-more-hosts test-wires test-stores test-collector test-operations phoenix test-phoenix site release clean
 
 # Else make takes them for intermediate files, and removes them at its end.
 .PRECIOUS: %/bin/python
@@ -111,10 +110,7 @@ explore: .venv/dev  ## every property with fresh random examples, 10 times as ma
 bench: .venv/dev  ## what a call costs, as ratios to a hand-written loop and to bare spans
 	$(BIN)/python -m benchmarks.overhead $(ARGS)
 
-bench-known: .venv/dev  ## how exact toolcall bench is: stages of known cost, told against true; two minutes on an idle machine
-	$(BIN)/python -m benchmarks.known_costs $(ARGS)
-
-bench-growth: .venv/dev  ## how costs and memory grow with stages, tools, arguments, calls and keys: figures and plots; under four minutes
+bench-growth: .venv/dev  ## how costs and memory grow with stages, tools, arguments, calls and keys: figures; under four minutes
 	$(BIN)/python -m benchmarks.growth $(ARGS)
 
 bench-export: .venv/dev  ## what a caller waits for while a real OTLP exporter runs beside it
@@ -123,19 +119,11 @@ bench-export: .venv/dev  ## what a caller waits for while a real OTLP exporter r
 bench-peers: .venv/dev $(PEERS:%=.venv-peers/%/done)  ## this pipeline beside nine agent frameworks: cost, texts, effects, secrets
 	$(BIN)/python -m benchmarks.peers --results benchmarks/results $(ARGS)
 
-structure: .venv/dev  ## figures about the source tree
+structure: .venv/dev  ## how large is what, beside the last release; fails nothing
 	$(BIN)/python -m benchmarks.structure $(ARGS)
 
-mutants: .venv/dev  ## change the source in small ways, and see whether the tests notice; about ten minutes on two cores
-	$(BIN)/python -m benchmarks.mutants --check $(ARGS)
-
-mutants-hosts: .venv/dev $(HOSTS:%=.venv-hosts/%/done) .venv-mcp/python  ## the same of hosts and MCP, with what their frameworks notice; about an hour
-	mkdir -p build
-	$(BIN)/python -m benchmarks.mutants --only hosts,mcp --json build/mutants.json $(ARGS)
-	for host in $(HOSTS); do \
-		.venv-hosts/$$host/bin/python -m benchmarks.mutants --only $$host --again build/mutants.json --json build/mutants.json $(ARGS) || exit 1; \
-	done
-	$(MCP)/python -m benchmarks.mutants --only mcp_sdk --again build/mutants.json --json build/mutants.json --check $(ARGS)
+mutants: .venv/mutants  ## change a room in small ways, and see whether its tests notice: ARGS="audit ledger --sample 60"
+	$(BIN)/python -m benchmarks.mutants $(ARGS)
 
 recovery: .venv/dev  ## how many refused calls recover when a model does what it is told
 	$(BIN)/python -m benchmarks.corpus.recovery --check $(ARGS)
@@ -154,9 +142,6 @@ soak: .venv/dev  ## 100,000 calls with random faults through every stage
 
 corpus: .venv/dev  ## what becomes of recorded calls of real models (in the folder TOOLCALL_CORPORA)
 	$(BIN)/python -m benchmarks.corpus --check $(ARGS)
-
-test-agentdojo: .venv-agentdojo/done  ## replay recorded calls of AgentDojo's own tools
-	$(DOJO)/python -m benchmarks.agentdojo --check $(ARGS)
 
 test-ray: .venv-ray/done  ## the Ray executor on a cluster on this machine, and its speed beside plain Ray
 	$(RAY)/pytest tests/ray_cluster.py
@@ -210,7 +195,7 @@ test-phoenix: .venv/demo .venv-phoenix/done  ## check that Phoenix receives the 
 	$(BIN)/python -m benchmarks.scale.phoenix test --python $(PHOENIX)/python
 
 clean:
-	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-more-hosts .venv-collector .venv-mcp .venv-peers .venv-phoenix .venv-ray .venv-stores .venv-site .venv-wires build dist
+	rm -rf .venv .venv-clients .venv-hosts .venv-more-hosts .venv-collector .venv-mcp .venv-peers .venv-phoenix .venv-ray .venv-stores .venv-site .venv-wires build dist
 
 %/bin/python:  # of each environment below
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
@@ -224,8 +209,8 @@ clean:
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@ .venv/demo
 
-.venv-agentdojo/done: .venv-agentdojo/bin/python $(WHEN_STALE)
-	$(DOJO)/pip install --quiet --disable-pip-version-check --editable . 'agentdojo>=0.1.35'
+.venv/mutants: .venv/dev
+	$(BIN)/pip install --quiet --disable-pip-version-check 'cosmic-ray>=8.7,<9'
 	touch $@
 
 # 200 MB, so in an environment of its own.
