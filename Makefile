@@ -171,7 +171,7 @@ test-operations: .venv/dev build/prometheus  ## the alert rules and the dashboar
 
 test-mcp: .venv-mcp/$(if $(findstring --short,$(ARGS)),python,done)  ## toolcall proxy, add_server and toolcall serve with real servers and clients; ARGS=--short takes two minutes, without npm
 	TOOLCALL_MCP=$(ARGS) $(MCP)/pytest tests/mcp_real_servers.py tests/mcp_added_tools.py tests/mcp_served_tools.py \
-		tests/mcp_asking_tools.py tests/mcp_urls.py
+		tests/mcp_asking_tools.py tests/mcp_urls.py tests/mcp_odd_answers.py
 	$(MCP)/python -m benchmarks.scale.mcp_proxy --check $(ARGS)
 	$(MCP)/python -m benchmarks.scale.mcp_serve --check $(ARGS)
 
