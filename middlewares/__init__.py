@@ -8,6 +8,6 @@ if __name__ == "middlewares":
         "import toolcall_pipeline.middlewares: middlewares is only the folder of its source", name=__name__
     )
 
-from .. import lazy_names
+from ..base import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names.attach(__name__, __file__)

@@ -12,17 +12,17 @@ from typing import Any, ClassVar, Self, TypeAlias, cast
 import attrs
 from returns.result import Failure, Success
 
-from .. import timing
 from ..approvals import RESUMED, Approval, Approvals, Requests, name_request
 from ..approvals.approval_requests import Row, is_settled, read_approval
 from ..audit import note_decision
-from ..call import Call, Outcome, ValidCall
-from ..call_state import TURN
-from ..compose import Handler, Placement
-from ..errors import AwaitingApproval, Denied, NotExecuted, Repair, ResourceNotFound, Unavailable
-from ..foreign_values import FaultBarrier
+from ..base import timing
+from ..base.foreign_values import FaultBarrier
+from ..base.options import is_function, is_number, is_type, read_names, refuse
+from ..engine.call import Call, Outcome, ValidCall
+from ..engine.call_state import TURN
+from ..engine.compose import Handler, Placement
+from ..engine.errors import AwaitingApproval, Denied, NotExecuted, Repair, ResourceNotFound, Unavailable
 from ..identity import DELIVERY
-from ..options import is_function, is_number, is_type, read_names, refuse
 from ..policies import RuleSet
 from ..policies.facts import make_plain_arguments
 from ..policies.plan import remark_on_plan

@@ -9,15 +9,15 @@ import anyio
 import attrs
 from returns.result import Failure, Success
 
-from .. import timing
 from ..audit import AuditLog, Row, with_decisions
-from ..call import Call, Outcome, ValidCall, make_uuid
-from ..compose import Handler, Placement
-from ..errors import Unavailable
-from ..guards import Guard, Guards
+from ..base import timing
+from ..base.options import is_type, refuse
+from ..engine.call import Call, Outcome, ValidCall, make_uuid
+from ..engine.compose import Handler, Placement
+from ..engine.errors import Unavailable
+from ..engine.guards import Guard, Guards
 from ..identity import NotPlainError, digest
 from ..messages import render
-from ..options import is_type, refuse
 from ..policies.facts import make_plain_arguments
 from ..privacy import find_guard, get_logger, make_mask
 from ..stores import Memory, Store, StoreError

@@ -7,10 +7,10 @@ from typing import ClassVar, TypeVar
 import attrs
 from returns.result import Failure
 
-from ..call import ResolvedCall
-from ..compose import Placement
-from ..errors import Unavailable
-from ..options import is_type
+from ..base.options import is_type
+from ..engine.call import ResolvedCall
+from ..engine.compose import Placement
+from ..engine.errors import Unavailable
 from ..tools import ToolView
 
 R = TypeVar("R", bound=ResolvedCall)

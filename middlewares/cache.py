@@ -12,12 +12,12 @@ import anyio
 import attrs
 from returns.result import Success
 
-from .. import timing
-from ..call import Outcome, ValidCall
-from ..compose import Handler, Placement
-from ..errors import SetupError
-from ..forking import register_after_fork
-from ..options import check_number, is_count, is_function, read_by_name, read_names, refuse
+from ..base import timing
+from ..base.forking import register_after_fork
+from ..base.options import check_number, is_count, is_function, read_by_name, read_names, refuse
+from ..base.setup_error import SetupError
+from ..engine.call import Outcome, ValidCall
+from ..engine.compose import Handler, Placement
 from ..stage_state.cache_answers import Answer, AnswerKey, KeptAnswers, make_key
 from ..stage_state.loop_state import get_loop_state
 

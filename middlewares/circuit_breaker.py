@@ -12,14 +12,15 @@ import anyio
 import attrs
 from returns.result import Failure, Success
 
-from .. import timing
-from ..call import Outcome, ResolvedCall
-from ..compose import Handler, Placement
-from ..errors import SetupError, ToolError, Unavailable
-from ..forking import register_after_fork
+from ..base import timing
+from ..base.forking import register_after_fork
+from ..base.options import check_function, check_number, is_count, is_function, is_number
+from ..base.setup_error import SetupError
+from ..engine.call import Outcome, ResolvedCall
+from ..engine.compose import Handler, Placement
+from ..engine.errors import ToolError, Unavailable
+from ..engine.report import CANCELLED, kind_of
 from ..identity import join_digest
-from ..options import check_function, check_number, is_count, is_function, is_number
-from ..report import CANCELLED, kind_of
 from ..stage_state.breaker_window import CallWindow
 from ..stage_state.shared_circuits import Ended, Rules, SharedCircuits
 from ..stage_state.shared_values import AwayNotice, check_sharing, name_key

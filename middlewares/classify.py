@@ -8,11 +8,11 @@ from typing import ClassVar, TypeVar
 import attrs
 from returns.result import Failure
 
-from .. import timing
-from ..call import Outcome, ResolvedCall
-from ..compose import Handler, Placement
-from ..errors import Crashed, ToolError
-from ..options import is_function
+from ..base import timing
+from ..base.options import is_function
+from ..engine.call import Outcome, ResolvedCall
+from ..engine.compose import Handler, Placement
+from ..engine.errors import Crashed, ToolError
 from ..tools import Errors, ErrorTable, classify, stays_crash
 
 R = TypeVar("R", bound=ResolvedCall)

@@ -12,12 +12,8 @@ import anyio
 import attrs
 from returns.result import Failure
 
-from ..call import Outcome, ResolvedCall
-from ..compose import Handler, Placement
-from ..errors import SetupError, Unavailable
-from ..forking import register_after_fork
-from ..identity import join_digest
-from ..options import (
+from ..base.forking import register_after_fork
+from ..base.options import (
     check_count,
     check_function,
     check_type,
@@ -27,6 +23,11 @@ from ..options import (
     maps_names,
     read_by_name,
 )
+from ..base.setup_error import SetupError
+from ..engine.call import Outcome, ResolvedCall
+from ..engine.compose import Handler, Placement
+from ..engine.errors import Unavailable
+from ..identity import join_digest
 from ..stage_state.concurrency_units import (
     CURRENT_LOOP,
     HOLDER,

@@ -8,10 +8,10 @@ from typing import ClassVar, cast
 import attrs
 
 from ..audit import note_decision
-from ..call import Outcome, ValidCall
-from ..compose import Handler, Placement
-from ..guards import Guards
-from ..options import refuse
+from ..base.options import refuse
+from ..engine.call import Outcome, ValidCall
+from ..engine.compose import Handler, Placement
+from ..engine.guards import Guards
 from ..policies import RuleSet
 from ..policies.plan import PLANNED, PlanOnly
 

@@ -8,9 +8,11 @@ from typing import Any, ClassVar, cast
 import attrs
 from returns.result import Failure, Success
 
-from ..call import Outcome, ValidCall
-from ..compose import Placement
-from ..errors import ERROR_TYPES, Crashed, ExecutionFailed, SetupError, ToolError
+from ..base.options import check_function, read_by_name, refuse
+from ..base.setup_error import SetupError
+from ..engine.call import Outcome, ValidCall
+from ..engine.compose import Placement
+from ..engine.errors import ERROR_TYPES, Crashed, ExecutionFailed, ToolError
 from ..executors import (
     Executor,
     Guards,
@@ -22,7 +24,6 @@ from ..executors import (
     is_failure_of_body,
     run_inside,
 )
-from ..options import check_function, read_by_name, refuse
 from ..privacy import approved
 from ..tools import Detector, Tool, classify_own
 from ..tools.returned import PLAIN_TYPES, is_container, is_nothing, open_containers

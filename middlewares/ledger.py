@@ -11,14 +11,14 @@ import anyio
 import attrs
 from returns.result import Failure, Success
 
-from .. import timing
-from ..call import Outcome, ValidCall, make_uuid
-from ..compose import Handler, Placement
-from ..errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
-from ..guards import Guard, Guards, OneEffect
+from ..base import timing
+from ..base.options import is_number, refuse
+from ..engine.call import Outcome, ValidCall, make_uuid
+from ..engine.compose import Handler, Placement
+from ..engine.errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
+from ..engine.guards import Guard, Guards, OneEffect
 from ..identity.once import Flight, ask_verify, read_end
 from ..ledger import Claim, Delivery, Intent, Known, Names, Owner, Records, lives, read_outcome, write_outcome
-from ..options import is_number, refuse
 from ..policies.plan import remark_on_plan
 from ..privacy import get_logger
 from ..stores import Entry, Memory, Store, StoreError

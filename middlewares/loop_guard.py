@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import attrs
 from returns.result import Failure, Success
 
-from .. import timing
-from ..call import Outcome, ValidCall
-from ..compose import Handler, Placement
-from ..errors import Denied, ExecutionFailed, ResourceNotFound, ToolError
-from ..foreign_values import FaultBarrier, or_default
+from ..base import timing
+from ..base.foreign_values import FaultBarrier, or_default
+from ..base.options import check_count, is_count, is_function, is_number, read_names
+from ..engine.call import Outcome, ValidCall
+from ..engine.compose import Handler, Placement
+from ..engine.errors import Denied, ExecutionFailed, ResourceNotFound, ToolError
 from ..messages import render
-from ..options import check_count, is_count, is_function, is_number, read_names
 from ..privacy import approved, get_logger
 from ..stage_state.loop_guard_calls import LastCall, LastCalls, Row
 

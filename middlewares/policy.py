@@ -10,10 +10,10 @@ import attrs
 from returns.result import Failure
 
 from ..audit import note_decision
-from ..call import ValidCall
-from ..compose import Placement
-from ..errors import Denied, ToolError
-from ..options import refuse
+from ..base.options import refuse
+from ..engine.call import ValidCall
+from ..engine.compose import Placement
+from ..engine.errors import Denied, ToolError
 from ..policies import Decision, RuleSet, read_rules
 
 V = TypeVar("V", bound=ValidCall)

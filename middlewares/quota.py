@@ -12,14 +12,14 @@ import anyio
 import attrs
 from returns.result import Failure
 
-from .. import timing
 from ..audit import note_decision
-from ..call import Outcome, ResolvedCall
-from ..call_state import TURN
-from ..compose import Handler, Placement
-from ..errors import NotExecuted, Unavailable
+from ..base import timing
+from ..base.options import is_function, is_number, refuse
+from ..engine.call import Outcome, ResolvedCall
+from ..engine.call_state import TURN
+from ..engine.compose import Handler, Placement
+from ..engine.errors import NotExecuted, Unavailable
 from ..identity import join_digest
-from ..options import is_function, is_number, refuse
 from ..stage_state.shared_values import AwayNotice, SharedValues, check_sharing
 from ..stores import Memory, Store, StoreError
 

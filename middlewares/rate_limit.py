@@ -12,13 +12,13 @@ import anyio
 import attrs
 from returns.result import Failure
 
-from .. import timing
-from ..call import Outcome, ResolvedCall
-from ..compose import Handler, Placement
-from ..errors import Unavailable
-from ..forking import register_after_fork
+from ..base import timing
+from ..base.forking import register_after_fork
+from ..base.options import check_number, is_count, is_function, is_number
+from ..engine.call import Outcome, ResolvedCall
+from ..engine.compose import Handler, Placement
+from ..engine.errors import Unavailable
 from ..identity import join_digest
-from ..options import check_number, is_count, is_function, is_number
 from ..stage_state.shared_values import AwayNotice, SharedValues, check_sharing, name_key
 from ..stores import Store, StoreError
 

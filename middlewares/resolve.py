@@ -9,11 +9,11 @@ from typing import Any, ClassVar, TypeAlias
 import attrs
 from returns.result import Failure
 
-from ..call import Call, ResolvedCall
-from ..compose import Placement
-from ..errors import Repair, UnknownTool
-from ..options import check_type, is_count, is_type, maps_names
-from ..provider_names import OfferedName
+from ..base.options import check_type, is_count, is_type, maps_names
+from ..base.provider_names import OfferedName
+from ..engine.call import Call, ResolvedCall
+from ..engine.compose import Placement
+from ..engine.errors import Repair, UnknownTool
 from ..tools import (
     CanonicalNames,
     SuggestionIndex,

@@ -11,12 +11,21 @@ from typing import Any, ClassVar, cast
 import attrs
 from returns.result import Failure
 
-from .. import timing
-from ..call import Outcome, ValidCall
-from ..compose import Handler, Placement
-from ..errors import TimedOut, ToolError, Transient
-from ..options import is_function, is_type, read_by_name
-from ..retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryBudget, RetryPolicy, RetryRules, downgrade_lost, plan
+from ..base import timing
+from ..base.options import is_function, is_type, read_by_name
+from ..engine.call import Outcome, ValidCall
+from ..engine.compose import Handler, Placement
+from ..engine.errors import TimedOut, ToolError, Transient
+from ..engine.retries import (
+    RETRYABLE_KINDS,
+    Plan,
+    RetryableKind,
+    RetryBudget,
+    RetryPolicy,
+    RetryRules,
+    downgrade_lost,
+    plan,
+)
 from ..telemetry.logs import log_retry
 from ..tools import Tool
 
@@ -33,7 +42,7 @@ _OWNER: ContextVar[_Owner | None] = ContextVar("_OWNER", default=None)
 
 @attrs.frozen
 class Retry:
-    """Repeats an attempt that failed with ``timeout`` or ``transient``, by the rulings of `toolcall_pipeline.retries`.
+    """Repeats an attempt that failed with ``timeout`` or ``transient``, by the rulings of `toolcall_pipeline.engine.retries`.
 
     A mutating call that may have taken effect is never repeated. While a repeated attempt runs, the pipelines that it
     calls repeat nothing: three attempts in each of three layers would be 27. Each attempt gets lists and dicts of its

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, TypeVar
 import attrs
 from returns.result import Failure
 
-from ..call import Outcome, ResolvedCall
-from ..compose import Handler, Placement
-from ..errors import ToolError
-from ..foreign_values import FaultBarrier
+from ..base.foreign_values import FaultBarrier
+from ..base.options import is_function
+from ..engine.call import Outcome, ResolvedCall
+from ..engine.compose import Handler, Placement
+from ..engine.errors import ToolError
 from ..messages import render
-from ..options import is_function
 from ..privacy import get_logger
 
 R = TypeVar("R", bound=ResolvedCall)

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, TypeVar
 import attrs
 from returns.result import Failure, Success
 
-from ..call import Outcome, ResolvedCall
-from ..compose import Handler, Placement
-from ..errors import ToolError
+from ..base.options import check_count, check_type, is_count, is_type, maps_names
+from ..engine.call import Outcome, ResolvedCall
+from ..engine.compose import Handler, Placement
+from ..engine.errors import ToolError
 from ..messages.shaping import shape_error, shape_value
-from ..options import check_count, check_type, is_count, is_type, maps_names
 from ..tools import Tool
 
 R = TypeVar("R", bound=ResolvedCall)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, cast
 
-from ..compose import Pipeline, Stack
-from ..errors import SetupError
+from ..base.options import check_number, check_type, refuse
+from ..base.setup_error import SetupError
+from ..engine.compose import Pipeline, Stack
 from ..executors import Executor
 from ..messages import Wording
-from ..options import check_number, check_type, refuse
 from ..parameters import Limits
 from ..policies import RelayPolicy, RuleSet, read_policy
 from ..privacy import Redact

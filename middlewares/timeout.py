@@ -7,9 +7,9 @@ from typing import ClassVar, TypeVar
 
 import attrs
 
-from ..call import Outcome, ResolvedCall
-from ..compose import Handler, Placement, run_within
-from ..options import check_number, is_number, maps_names
+from ..base.options import check_number, is_number, maps_names
+from ..engine.call import Outcome, ResolvedCall
+from ..engine.compose import Handler, Placement, run_within
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -47,7 +47,7 @@ class Timeout:
     )
 
     def __call__(self, call: R, call_next: Handler[R]) -> Awaitable[Outcome]:
-        """The inside's outcome, or TimedOut; see `toolcall_pipeline.compose.run_within`."""
+        """The inside's outcome, or TimedOut; see `toolcall_pipeline.engine.compose.run_within`."""
         tool = call.tool
         seconds = self.tools.get(tool.name, self.seconds if tool.timeout is None else tool.timeout)
         return call_next(call) if seconds is None else run_within(seconds, call, call_next)

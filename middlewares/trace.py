@@ -9,8 +9,8 @@ import attrs
 from opentelemetry.context import get_current
 from opentelemetry.trace import TracerProvider
 
-from ..compose import Placement
-from ..options import check_function, check_type, is_function, is_type, read_items, refuse
+from ..base.options import check_function, check_type, is_function, is_type, read_items, refuse
+from ..engine.compose import Placement
 from ..privacy import Redact
 from ..telemetry import (
     SUPPRESS,

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, cast
 import attrs
 from returns.result import Failure
 
-from ..call import ResolvedCall, ValidCall
-from ..compose import Placement
-from ..errors import InvalidParams, MalformedCall
-from ..options import check_type, read_names
+from ..base.options import check_type, read_names
+from ..engine.call import ResolvedCall, ValidCall
+from ..engine.compose import Placement
+from ..engine.errors import InvalidParams, MalformedCall
 from ..parameters import RULES, Limits, Rule
 
 # By these names a type checker does not narrow a value of any type to one of unknown things.

@@ -3,7 +3,7 @@
 if __name__ == "pipeline":
     raise ImportError("import toolcall_pipeline: pipeline is only the folder of its source", name=__name__)
 
-from . import lazy_names, semconv
+from .base import lazy_names, semconv
 
 __version__ = semconv.VERSION
 __getattr__, __dir__, __all__ = lazy_names.attach(__name__, __file__)

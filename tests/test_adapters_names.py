@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from support import a_tool
 from toolcall_pipeline import SetupError, ToolRegistry
-from toolcall_pipeline import provider_names as names_module
-from toolcall_pipeline.provider_names import ANTHROPIC, LIMITS, OPENAI
+from toolcall_pipeline.base import provider_names as names_module
+from toolcall_pipeline.base.provider_names import ANTHROPIC, LIMITS, OPENAI
 
 LONGEST = st.sampled_from(LIMITS)
 NAMES = st.lists(

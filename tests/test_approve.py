@@ -22,9 +22,9 @@ from toolcall_pipeline import (
     ValidCall,
     gather,
     render,
-    timing,
 )
 from toolcall_pipeline.approvals.approval_requests import read_approval
+from toolcall_pipeline.base import timing
 from toolcall_pipeline.middlewares import Approve, Ledger, standard
 from toolcall_pipeline.policies import PolicyRule, RuleSet
 from toolcall_pipeline.stores import Memory, SQLite

@@ -27,8 +27,8 @@ from toolcall_pipeline import (
     Transient,
     gather,
 )
+from toolcall_pipeline.base.semconv import SCOPE, STAGE_DURATION
 from toolcall_pipeline.middlewares import Retry, Timeout, Trace, standard
-from toolcall_pipeline.semconv import SCOPE, STAGE_DURATION
 from toolcall_pipeline.telemetry.span_tree import FinishedSpan
 from toolcall_pipeline.testing import FakeClock, RecordedSpans, assert_trace, recorded_spans, script
 

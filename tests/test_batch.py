@@ -36,7 +36,7 @@ from toolcall_pipeline import (
     gather,
     gather_sync,
 )
-from toolcall_pipeline.batch import run_batch
+from toolcall_pipeline.engine.batch import run_batch
 from toolcall_pipeline.middlewares import Retry, standard
 
 NO_TIME = Failure(NotExecuted("the batch's time was up"))

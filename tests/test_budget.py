@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcall_pipeline import SetupError
-from toolcall_pipeline.retries import RetryBudget
+from toolcall_pipeline.engine.retries import RetryBudget
 from toolcall_pipeline.testing import FakeClock
 
 

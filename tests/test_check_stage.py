@@ -32,7 +32,7 @@ from toolcall_pipeline import (
     ToolRegistry,
     ValidCall,
 )
-from toolcall_pipeline.compose.stage import Stage
+from toolcall_pipeline.engine.compose.stage import Stage
 from toolcall_pipeline.executors import Executor, Loop, NotBegunError, Process, Thread, begin_body, end_body
 from toolcall_pipeline.middlewares import (
     Available,

@@ -21,7 +21,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from toolcall_pipeline import timing
+from toolcall_pipeline.base import timing
 from toolcall_pipeline.cli.commands import toolcall
 from toolcall_pipeline.cli.demo import demo_command
 from toolcall_pipeline.cli.demo.demo_command import format_arguments, resolve_endpoint

@@ -22,7 +22,7 @@ from toolcall_pipeline.cli.lint.error_texts import list_errors, render_errors
 from toolcall_pipeline.cli.lint.lint_command import check_registry
 from toolcall_pipeline.cli.lint.source_texts import read_sources
 from toolcall_pipeline.cli.lint.tool_findings import TokenCost, estimate_costs
-from toolcall_pipeline.errors import ERROR_TYPES
+from toolcall_pipeline.engine.errors import ERROR_TYPES
 from toolcall_pipeline.messages import Wording
 
 HEAD = """

@@ -24,7 +24,7 @@ from enum import Enum
 from typing import Literal
 from toolcall_pipeline.middlewares import Execute, standard
 from toolcall_pipeline import Call, Failure, Success, Tool, ToolRegistry, Stack
-from toolcall_pipeline.errors import Unavailable
+from toolcall_pipeline.engine.errors import Unavailable
 
 class Unit(Enum):
     CELSIUS = "celsius"

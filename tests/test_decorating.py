@@ -18,8 +18,8 @@ from returns.result import Failure, Success
 
 from support import nothing
 from toolcall_pipeline import Call, SetupError, TimedOut, Tool, ToolContext, ToolFailed, ToolRegistry, tool
+from toolcall_pipeline.engine.retries import RetryPolicy
 from toolcall_pipeline.middlewares import Retry, Timeout, standard
-from toolcall_pipeline.retries import RetryPolicy
 
 
 class Store:

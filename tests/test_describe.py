@@ -10,7 +10,7 @@ import pytest
 
 import toolcall_pipeline.middlewares
 from toolcall_pipeline import Call, Handler, Outcome, Pipeline, SetupError, Stack, ToolRegistry, ValidCall
-from toolcall_pipeline.compose.stage import Stage
+from toolcall_pipeline.engine.compose.stage import Stage
 from toolcall_pipeline.middlewares import (
     Available,
     Cache,

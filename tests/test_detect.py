@@ -30,7 +30,7 @@ from toolcall_pipeline import (
     ToolRegistry,
     render,
 )
-from toolcall_pipeline.errors import ERROR_TYPES
+from toolcall_pipeline.engine.errors import ERROR_TYPES
 from toolcall_pipeline.messages.values import elide_middle
 from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.privacy import approved

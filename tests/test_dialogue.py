@@ -50,7 +50,7 @@ from toolcall_pipeline.dialogue import Hints, run_turn
 from toolcall_pipeline.dialogue.records import Answered, Rate, Record, Turn, success_rates
 from toolcall_pipeline.dialogue.requests import Request, match_requests
 from toolcall_pipeline.dialogue.turn_state import DOCUMENT_GUIDANCE, GUIDANCE
-from toolcall_pipeline.errors import ERROR_TYPES
+from toolcall_pipeline.engine.errors import ERROR_TYPES
 from toolcall_pipeline.middlewares import standard
 
 GOOD, BAD = {"n": 1}, {"n": "one"}

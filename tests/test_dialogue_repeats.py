@@ -35,7 +35,7 @@ from toolcall_pipeline import (
 from toolcall_pipeline.dialogue import Answered, Hints, run_turn
 from toolcall_pipeline.dialogue.effects import Effects, TurnGuard
 from toolcall_pipeline.dialogue.identity import identify
-from toolcall_pipeline.errors import Landed
+from toolcall_pipeline.engine.errors import Landed
 from toolcall_pipeline.middlewares import Resolve, Validate, standard
 
 BAD = Call("look", {"n": "x"}, "open")  # always open, so the model is asked again

@@ -35,9 +35,9 @@ from toolcall_pipeline import (
     middlewares,
     render,
 )
+from toolcall_pipeline.engine.report import error_of
 from toolcall_pipeline.executors import Thread
 from toolcall_pipeline.middlewares import Concurrency, Retry, Timeout, standard
-from toolcall_pipeline.report import error_of
 
 SAYS_WHAT_RAN = {"outcome_unknown", "execution"}
 

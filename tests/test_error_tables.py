@@ -292,7 +292,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a kind of the runtime": ({PaymentDown: "outcome_unknown"}, "'outcome_unknown'"),
     "None": ({PaymentDown: None}, "not to None"),
     "an error": ({PaymentDown: Transient()}, "not to Transient"),
-    "an error's class": ({PaymentDown: Transient}, "not to <class 'toolcall_pipeline.errors.Transient'>"),
+    "an error's class": ({PaymentDown: Transient}, "not to <class 'toolcall_pipeline.engine.errors.Transient'>"),
     "an async function": ({PaymentDown: coroutine}, "sync function"),
 }
 

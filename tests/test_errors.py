@@ -30,9 +30,9 @@ from toolcall_pipeline import (
     Transient,
     render,
 )
-from toolcall_pipeline.error_kind import ErrorKind
-from toolcall_pipeline.errors import ERROR_TYPES
-from toolcall_pipeline.guards import denies_effect
+from toolcall_pipeline.engine.error_kind import ErrorKind
+from toolcall_pipeline.engine.errors import ERROR_TYPES
+from toolcall_pipeline.engine.guards import denies_effect
 from toolcall_pipeline.privacy import public_fields
 
 GUIDE = Path(__file__).parent.parent / "pipeline" / "messages" / "KINDS.md"

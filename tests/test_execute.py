@@ -25,8 +25,8 @@ from toolcall_pipeline import (
     ToolRegistry,
     ValidCall,
     approved,
-    timing,
 )
+from toolcall_pipeline.base import timing
 from toolcall_pipeline.executors import Executor, Loop, begin_body, end_body
 from toolcall_pipeline.middlewares import Execute, Retry, standard
 

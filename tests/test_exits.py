@@ -11,8 +11,8 @@ import anyio
 import pytest
 
 from toolcall_pipeline import Call, Crashed, Effect, ToolRegistry, gather, is_failure, render
+from toolcall_pipeline.engine.report import error_of
 from toolcall_pipeline.middlewares import standard
-from toolcall_pipeline.report import error_of
 
 
 def parse_a_wrong_option() -> object:

@@ -29,8 +29,8 @@ from toolcall_pipeline import (
     Transient,
     Unavailable,
     gather,
-    timing,
 )
+from toolcall_pipeline.base import timing
 from toolcall_pipeline.middlewares import (
     Cache,
     CircuitBreaker,

@@ -15,7 +15,8 @@ import pytest
 from returns.result import Success
 
 from support import PATIENT, a_tool
-from toolcall_pipeline import Call, Effect, Outcome, Pipeline, Placement, ToolContext, ToolRegistry, timing
+from toolcall_pipeline import Call, Effect, Outcome, Pipeline, Placement, ToolContext, ToolRegistry
+from toolcall_pipeline.base import timing
 from toolcall_pipeline.executors import Thread
 from toolcall_pipeline.middlewares import Execute, Retry, Timeout, standard
 

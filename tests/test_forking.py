@@ -13,10 +13,10 @@ from support import PATIENT
 
 ROOT = Path(__file__).parent.parent
 HELD_FOR_A_CALL = {
-    "pipeline/guards/call_guards.py",
-    "pipeline/guards/stage_entry.py",
-    "pipeline/guards/time_limit.py",
-    "pipeline/report/live_report.py",
+    "pipeline/engine/guards/call_guards.py",
+    "pipeline/engine/guards/stage_entry.py",
+    "pipeline/engine/guards/time_limit.py",
+    "pipeline/engine/report/live_report.py",
     "pipeline/telemetry/attempt_span.py",
 }  # a lock of one call, which the child of a fork does not go on with
 RESTARTED_BY_THEMSELVES = {"pipeline/executors/exit_warning.py", "pipeline/executors/thread.py"}
@@ -46,7 +46,7 @@ FORK = """
 import os, sys, threading
 from toolcall_pipeline.middlewares import Cache, CircuitBreaker, LoopGuard, RateLimit
 from toolcall_pipeline import RetryBudget, ToolRegistry
-from toolcall_pipeline.compose.resources import _IN_PROCESS
+from toolcall_pipeline.engine.compose.resources import _IN_PROCESS
 from toolcall_pipeline.identity.once import _LOCKS
 from toolcall_pipeline.identity.undecided import CONVERSATIONS
 from toolcall_pipeline.stores import Memory
@@ -173,12 +173,12 @@ def test_every_lock_is_renewed() -> None:
         "middlewares/cache.py",
         "middlewares/circuit_breaker.py",
         "middlewares/rate_limit.py",
-        "pipeline/compose/resources.py",
-        "pipeline/event_loops/portal.py",
+        "pipeline/engine/compose/resources.py",
+        "pipeline/base/event_loops/portal.py",
         "pipeline/identity/once.py",
         "pipeline/identity/undecided.py",
         "pipeline/journal/journal.py",
-        "pipeline/retries.py",
+        "pipeline/engine/retries.py",
         "pipeline/stage_state/cache_answers.py",
         "pipeline/stage_state/loop_guard_calls.py",
         "pipeline/stores/batched.py",

@@ -25,8 +25,8 @@ from toolcall_pipeline import (
     Unavailable,
     UnknownTool,
 )
-from toolcall_pipeline.errors import Landed
-from toolcall_pipeline.guards import (
+from toolcall_pipeline.engine.errors import Landed
+from toolcall_pipeline.engine.guards import (
     Guard,
     Guards,
     NotBegunError,

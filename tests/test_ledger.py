@@ -30,8 +30,8 @@ from toolcall_pipeline import (
     Unavailable,
     ValidCall,
     gather,
-    timing,
 )
+from toolcall_pipeline.base import timing
 from toolcall_pipeline.ledger import Owner, lives, read_outcome, write_outcome
 from toolcall_pipeline.middlewares import Cache, Concurrency, Ledger, LoopGuard, RateLimit, Retry, standard
 from toolcall_pipeline.stores import Change, Entry, Memory, StoreError

@@ -32,9 +32,9 @@ from toolcall_pipeline import (
     Transient,
     is_failure,
 )
+from toolcall_pipeline.engine.report import LiveReport, Row
 from toolcall_pipeline.executors import Process
 from toolcall_pipeline.middlewares import Retry, Trace, standard
-from toolcall_pipeline.report import LiveReport, Row
 from toolcall_pipeline.telemetry import Event, Events, encode_sse, events_of, follow
 from toolcall_pipeline.testing import FakeClock
 

@@ -29,8 +29,8 @@ from toolcall_pipeline import (
     ValidCall,
     render,
 )
+from toolcall_pipeline.base.semconv import TOOL_NAME
 from toolcall_pipeline.middlewares import Retry, Trace, standard
-from toolcall_pipeline.semconv import TOOL_NAME
 from toolcall_pipeline.telemetry import SUPPRESS, set_log_level
 from toolcall_pipeline.telemetry.logs import is_first_crash
 

@@ -15,8 +15,8 @@ import pytest
 
 from support import HttpCollector, Received, a_tool
 from toolcall_pipeline import Call, SetupError, ToolRegistry
+from toolcall_pipeline.base.semconv import SCHEMA_URL, VERSION
 from toolcall_pipeline.middlewares import Trace, standard
-from toolcall_pipeline.semconv import SCHEMA_URL, VERSION
 from toolcall_pipeline.telemetry import Telemetry, configure
 from toolcall_pipeline.telemetry.log_export import _show  # pyright: ignore[reportPrivateUsage]
 

@@ -34,7 +34,7 @@ from toolcall_pipeline import (
     approved,
     is_failure,
 )
-from toolcall_pipeline.errors import FailureDetails
+from toolcall_pipeline.engine.errors import FailureDetails
 from toolcall_pipeline.messages import render
 from toolcall_pipeline.middlewares import Available, Resolve, Validate, standard
 from toolcall_pipeline.middlewares.loop_guard import LoopGuard

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mcp_desk import TOOLS, Desk, ScriptedServer, call, open_desk, result
 from support import PATIENT
-from toolcall_pipeline import timing
+from toolcall_pipeline.base import timing
 from toolcall_pipeline.policies.relay_policy import RelayPolicy
 
 STEPS = ("call", "read", "cancel", "answer", "answer twice", "garbage", "die", "deaf", "half", "batch")

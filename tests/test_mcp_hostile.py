@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from mcp_desk import INITIALIZE, MODERN, TOOLS, Desk, ScriptedServer, anew, call, open_desk, result
 from support import PATIENT, StoppedTime
-from toolcall_pipeline import CallReport, timing
+from toolcall_pipeline import CallReport
+from toolcall_pipeline.base import timing
 from toolcall_pipeline.mcp import relay
 from toolcall_pipeline.mcp.jsonrpc import Message, dump, hides_call, is_message, read
 from toolcall_pipeline.mcp.lines import LineWriter

@@ -11,10 +11,10 @@ import pytest
 
 from mcp_desk import call, open_desk, result
 from toolcall_pipeline import SetupError
+from toolcall_pipeline.base.toml_file import find_line
 from toolcall_pipeline.policies.policy_file import read_policy
 from toolcall_pipeline.policies.relay_policy import RelayLimits, RelayPolicy, TelemetryPolicy, ToolPolicy
 from toolcall_pipeline.privacy import REDACTED
-from toolcall_pipeline.toml_file import find_line
 
 GUIDE = Path(__file__).parent.parent / "pipeline" / "mcp" / "PROXY.md"
 

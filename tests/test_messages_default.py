@@ -38,7 +38,7 @@ from toolcall_pipeline import (
     render,
 )
 from toolcall_pipeline.adapters import openai
-from toolcall_pipeline.errors import ERROR_TYPES
+from toolcall_pipeline.engine.errors import ERROR_TYPES
 from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.privacy import approved
 

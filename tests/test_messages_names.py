@@ -13,9 +13,9 @@ from error_cases import PROFILES
 from support import a_tool
 from toolcall_pipeline import Call, OutcomeUnknown, SetupError, ToolRegistry, UnknownTool, gather, render
 from toolcall_pipeline.adapters import anthropic, openai
+from toolcall_pipeline.base.provider_names import ANTHROPIC, OPENAI, OfferedName
 from toolcall_pipeline.messages import Conversation
 from toolcall_pipeline.middlewares import Resolve, standard
-from toolcall_pipeline.provider_names import ANTHROPIC, OPENAI, OfferedName
 
 pytestmark = pytest.mark.anyio
 LONG = "fs.read_the_whole_of_a_very_long_file_of_the_archive_of_last_year_and_of_this_one"  # longer than OpenAI takes

@@ -19,8 +19,7 @@ from returns.result import Failure, Success
 
 from support import Exported, a_tool
 from toolcall_pipeline import Pipeline, Tool, ToolRegistry, Transient, __version__
-from toolcall_pipeline.middlewares import Retry, Trace, standard
-from toolcall_pipeline.semconv import (
+from toolcall_pipeline.base.semconv import (
     ACTIVE_METRIC,
     BUCKETS,
     DROPPED_METRIC,
@@ -30,6 +29,7 @@ from toolcall_pipeline.semconv import (
     SCHEMA_URL,
     STAGE_METRIC,
 )
+from toolcall_pipeline.middlewares import Retry, Trace, standard
 from toolcall_pipeline.telemetry import Listeners
 from toolcall_pipeline.telemetry.metrics import make_instruments
 from toolcall_pipeline.testing import FakeClock

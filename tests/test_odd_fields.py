@@ -28,7 +28,7 @@ from toolcall_pipeline import (
     approved,
     render,
 )
-from toolcall_pipeline.errors import ERROR_TYPES
+from toolcall_pipeline.engine.errors import ERROR_TYPES
 from toolcall_pipeline.middlewares import Retry, standard
 
 

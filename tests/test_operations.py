@@ -13,9 +13,9 @@ import pytest
 
 from failing_calls import live_exporter
 from promql import read_query, read_rules, read_scrape
-from toolcall_pipeline.errors import ERROR_TYPES
-from toolcall_pipeline.report import CANCELLED
-from toolcall_pipeline.semconv import OTHER
+from toolcall_pipeline.base.semconv import OTHER
+from toolcall_pipeline.engine.errors import ERROR_TYPES
+from toolcall_pipeline.engine.report import CANCELLED
 
 FOLDER = files("toolcall_pipeline.telemetry") / "operations"
 RULES = list(read_rules((FOLDER / "alerts.yml").read_text(encoding="utf-8")))

@@ -10,7 +10,7 @@ import pytest
 from returns.result import Success
 
 from toolcall_pipeline import Call, CallReport, Outcome, Stack, ToolRegistry, Transient, ValidCall
-from toolcall_pipeline.compose import recorded_chain
+from toolcall_pipeline.engine.compose import recorded_chain
 from toolcall_pipeline.middlewares import Classify, Execute, Resolve, Retry, Trace, Validate, standard
 from toolcall_pipeline.testing import assert_trace, recorded_spans
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcall_pipeline import Effect, SetupError, TimedOut, Transient
-from toolcall_pipeline.errors import Landed
-from toolcall_pipeline.retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryPolicy, RetryRules, plan
+from toolcall_pipeline.engine.errors import Landed
+from toolcall_pipeline.engine.retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryPolicy, RetryRules, plan
 
 EFFECTS: tuple[Effect, ...] = ("read", "idempotent", "keyed", "mutating")
 LANDED: tuple[Landed, ...] = ("no", "maybe", "yes")

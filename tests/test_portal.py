@@ -32,7 +32,7 @@ from toolcall_pipeline import (
     gather_sync,
     is_failure,
 )
-from toolcall_pipeline.event_loops import PORTAL
+from toolcall_pipeline.base.event_loops import PORTAL
 from toolcall_pipeline.middlewares import Concurrency, Trace, standard
 
 PLACE: ContextVar[str] = ContextVar("PLACE", default="nowhere")

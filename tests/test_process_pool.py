@@ -38,9 +38,9 @@ from toolcall_pipeline import (
     gather,
     is_failure,
 )
+from toolcall_pipeline.engine.guards import Guards, TimeLimit
 from toolcall_pipeline.executors import Process, worker_handle
 from toolcall_pipeline.executors.process_pool import WorkerPool
-from toolcall_pipeline.guards import Guards, TimeLimit
 from toolcall_pipeline.middlewares import Trace, standard
 from toolcall_pipeline.stage_state.loop_state import get_loop_state
 

@@ -111,9 +111,9 @@ def test_a_name_is_imported_once_and_an_unknown_one_is_refused() -> None:
     """After its first use a name is an attribute of the package; an unknown one is an AttributeError."""
     code = """
 import toolcall_pipeline, sys
-assert not {"toolcall_pipeline.call", "attrs", "anyio"} & set(sys.modules)
+assert not {"toolcall_pipeline.engine.call", "attrs", "anyio"} & set(sys.modules)
 assert "Call" not in vars(toolcall_pipeline)
-assert toolcall_pipeline.Call is toolcall_pipeline.call.Call is vars(toolcall_pipeline)["Call"]
+assert toolcall_pipeline.Call is toolcall_pipeline.engine.call.Call is vars(toolcall_pipeline)["Call"]
 try:
     toolcall_pipeline.Cal
 except AttributeError as exc:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support import a_call
-from toolcall_pipeline.event_loops import get_event_loop
+from toolcall_pipeline.base.event_loops import get_event_loop
 from toolcall_pipeline.executors.ray.pool import NoWorkerError, PendingJob, Pool
 
 

@@ -15,7 +15,7 @@ from returns.result import Failure, Success
 from counting import count_instructions
 from support import a_tool
 from toolcall_pipeline import Call, TimedOut
-from toolcall_pipeline.batch.resource_order import order_by_resource
+from toolcall_pipeline.engine.batch.resource_order import order_by_resource
 
 
 def at(arguments: dict[str, Any]) -> Any:

@@ -287,7 +287,7 @@ async def test_closing_that_is_cancelled_closes_the_others(journal: list[str]) -
 
 async def test_closing_in_a_cancelled_task_ends(monkeypatch: pytest.MonkeyPatch, journal: list[str]) -> None:
     """All of them together have one time limit; what comes after it is told to close and not waited for."""
-    monkeypatch.setattr("toolcall_pipeline.compose.resources._CLOSING", 0)
+    monkeypatch.setattr("toolcall_pipeline.engine.compose.resources._CLOSING", 0)
     first, second = Pool("a"), Pool("b")
     second.closing = anyio.Event()
     with anyio.CancelScope() as scope:

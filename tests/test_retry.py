@@ -33,9 +33,9 @@ from toolcall_pipeline import (
     Unavailable,
     ValidCall,
 )
-from toolcall_pipeline.errors import Landed
+from toolcall_pipeline.engine.errors import Landed
+from toolcall_pipeline.engine.retries import RetryBudget, RetryPolicy
 from toolcall_pipeline.middlewares import Classify, Retry, standard
-from toolcall_pipeline.retries import RetryBudget, RetryPolicy
 from toolcall_pipeline.testing import script
 
 

@@ -53,12 +53,12 @@ from toolcall_pipeline.builtin import install
 from toolcall_pipeline.cli.run.calls_file import CallLine
 from toolcall_pipeline.cli.run.result_rows import build_row, encode_row
 from toolcall_pipeline.dialogue import run_turn
-from toolcall_pipeline.errors import ExecutionFailed
+from toolcall_pipeline.engine.errors import ExecutionFailed
+from toolcall_pipeline.engine.report import Progress
 from toolcall_pipeline.executors.remote_errors import decode_error, encode_error
 from toolcall_pipeline.middlewares import Approve, LoopGuard, Retry, Trace, Validate, standard
 from toolcall_pipeline.privacy.masking import TextCollector
 from toolcall_pipeline.privacy.redaction import Redaction
-from toolcall_pipeline.report import Progress
 from toolcall_pipeline.stores import Memory, SQLite
 from toolcall_pipeline.telemetry import Events, events_of
 

@@ -18,7 +18,7 @@ from sqlite_meanwhile import make_meanwhile, write_meanwhile
 from store_cases import contend, kill, start
 from support import PATIENT
 from toolcall_pipeline import Call, Outcome, SetupError, ToolRegistry
-from toolcall_pipeline.compose import Handler
+from toolcall_pipeline.engine.compose import Handler
 from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.stores import ANY, Change, Memory, SQLite, Store, StoreError
 from toolcall_pipeline.testing import FakeClock, assert_success, check_store

@@ -26,10 +26,10 @@ from toolcall_pipeline import (
     Transient,
     ValidCall,
 )
-from toolcall_pipeline.errors import Landed
-from toolcall_pipeline.guards import Guard, Guards, NotBegunError, OneEffect, StageEntry, TimeLimit, enter
+from toolcall_pipeline.engine.errors import Landed
+from toolcall_pipeline.engine.guards import Guard, Guards, NotBegunError, OneEffect, StageEntry, TimeLimit, enter
+from toolcall_pipeline.engine.report import error_of
 from toolcall_pipeline.middlewares import Classify, Concurrency, Execute, Resolve, Retry, Validate, standard
-from toolcall_pipeline.report import error_of
 
 PAY = Call("pay")
 

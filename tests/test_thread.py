@@ -23,9 +23,9 @@ from returns.result import Failure
 
 from support import PATIENT, a_call, a_tool, count_run_variables
 from toolcall_pipeline import Call, SetupError, Success, ToolRegistry, Unavailable, gather
+from toolcall_pipeline.engine.guards import NotBegunError
 from toolcall_pipeline.executors import Thread
 from toolcall_pipeline.executors.exit_warning import EXIT_WARNING
-from toolcall_pipeline.guards import NotBegunError
 from toolcall_pipeline.middlewares import standard
 
 BUSY = Failure(Unavailable("probe", "busy"))

@@ -31,11 +31,11 @@ from toolcall_pipeline import (
     Transient,
     ValidCall,
     is_failure,
-    timing,
 )
-from toolcall_pipeline.compose.deadline import run_within
+from toolcall_pipeline.base import timing
+from toolcall_pipeline.engine.compose.deadline import run_within
+from toolcall_pipeline.engine.guards import Guards, NotBegunError
 from toolcall_pipeline.executors import Thread
-from toolcall_pipeline.guards import Guards, NotBegunError
 from toolcall_pipeline.middlewares import Execute, Resolve, Retry, Timeout, Validate, standard
 from toolcall_pipeline.testing import script
 

@@ -29,7 +29,7 @@ from toolcall_pipeline import (
     ToolRegistry,
     tool,
 )
-from toolcall_pipeline.call import make_uuid
+from toolcall_pipeline.engine.call import make_uuid
 from toolcall_pipeline.middlewares import Available, Classify, Execute, Resolve, Validate
 
 

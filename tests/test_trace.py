@@ -30,8 +30,8 @@ from toolcall_pipeline import (
     ToolRegistry,
     Transient,
 )
+from toolcall_pipeline.base.semconv import SUPPRESS
 from toolcall_pipeline.middlewares import Retry, Timeout, Trace, standard
-from toolcall_pipeline.semconv import SUPPRESS
 from toolcall_pipeline.telemetry.queues import flush_queues
 from toolcall_pipeline.testing import FakeClock, script
 
@@ -176,7 +176,7 @@ async def test_the_retry_span_says_why_a_call_was_not_repeated() -> None:
 async def test_a_timeout_follows_the_stages_that_it_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stages that a time limit ended are recorded as cancelled, and the timeout's own span follows them."""
     # Also on a machine that holds it up.
-    monkeypatch.setattr("toolcall_pipeline.compose.recorded_chain._LONG_WAIT", 10**11)
+    monkeypatch.setattr("toolcall_pipeline.engine.compose.recorded_chain._LONG_WAIT", 10**11)
     exported = Exported()
     pipeline = traced(exported, a_tool(fn=anyio.sleep_forever)).after("retry", Timeout(0.1))
     await pipeline.replace("retry", Retry(1)).call("probe")

@@ -31,9 +31,9 @@ from toolcall_pipeline import (
     __version__,
     approved,
 )
+from toolcall_pipeline.base.semconv import CAPTURE, SCHEMA_URL
 from toolcall_pipeline.executors import Thread
 from toolcall_pipeline.middlewares import Execute, Retry, Trace, standard
-from toolcall_pipeline.semconv import CAPTURE, SCHEMA_URL
 from toolcall_pipeline.telemetry import continued
 from toolcall_pipeline.telemetry.queues import flush_queues
 from toolcall_pipeline.testing import FakeClock, assert_trace

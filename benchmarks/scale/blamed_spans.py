@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchmarks.scale.trace_cases import CASES, SECRETS, TraceCase
-from toolcall_pipeline.semconv import (
+from toolcall_pipeline.base.semconv import (
     ATTEMPT,
     CALL_ID,
     CAUSE,

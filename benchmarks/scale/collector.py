@@ -25,8 +25,7 @@ from benchmarks.scale.blamed_spans import compare, draw_table, find_trace
 from benchmarks.scale.otlp_receiver import Received, ReceivedSpan, receiving
 from benchmarks.scale.servers import HOST, hold_port, running, wait_for
 from benchmarks.scale.trace_cases import CASES, TraceCase, make_call
-from toolcall_pipeline.middlewares import Trace
-from toolcall_pipeline.semconv import (
+from toolcall_pipeline.base.semconv import (
     ACTIVE_METRIC,
     CALL_ID,
     DURATION_METRIC,
@@ -36,6 +35,7 @@ from toolcall_pipeline.semconv import (
     SCOPE,
     VERSION,
 )
+from toolcall_pipeline.middlewares import Trace
 from toolcall_pipeline.telemetry import configure
 from toolcall_pipeline.telemetry.setup import OtlpProtocol
 from toolcall_pipeline.telemetry.span_tree import draw_tree

@@ -52,7 +52,7 @@ def _parse(sent: Mapping[str, Any]) -> ReadSpan:
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
     from opentelemetry.trace import SpanContext, Status, StatusCode
 
-    from toolcall_pipeline.semconv import SCOPE
+    from toolcall_pipeline.base.semconv import SCOPE
 
     def context(span_id: str | None) -> SpanContext | None:
         return SpanContext(int(sent["context"]["trace_id"], 16), int(span_id, 16), False) if span_id else None  # noqa: FBT003

@@ -30,8 +30,8 @@ import attrs
 from benchmarks.scale.worst_families import FAMILIES, TOOLS, fuzz
 from benchmarks.scale.worst_results import ANSWER, RESULT_FAMILIES, RESULT_TOOLS
 from toolcall_pipeline import Call, Pipeline, ToolRegistry, is_failure, render
+from toolcall_pipeline.engine.report.content import render_outcome
 from toolcall_pipeline.middlewares import Shape, standard
-from toolcall_pipeline.report.content import render_outcome
 
 _FIXED = 0.050  # seconds for any call
 _PER_BYTE = 0.1e-3 / 1_000  # seconds

@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from ..call import Call, Outcome, set_caller
+from ..base.provider_names import ANTHROPIC
+from ..engine.call import Call, Outcome, set_caller
 from ..messages import Wording
 from ..messages.parts import Image, Part, find_media, join_parts
 from ..messages.values import NOTHING
-from ..provider_names import ANTHROPIC
 from ..tools.view import ToolView
 from . import providers
 from .common import (

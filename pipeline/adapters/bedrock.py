@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from ..call import Call, Outcome, set_caller
+from ..base.provider_names import BEDROCK
+from ..engine.call import Call, Outcome, set_caller
 from ..messages import Wording
 from ..messages.parts import Image, Part, find_media, join_parts
 from ..messages.values import NOTHING
-from ..provider_names import BEDROCK
 from ..tools.view import ToolView
 from . import providers
 from .common import (

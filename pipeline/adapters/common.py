@@ -10,16 +10,17 @@ import attrs
 from returns.result import Failure, Success
 from typing_extensions import TypeIs
 
-from ..call import Call, Outcome
-from ..call_state import WIRE
-from ..errors import OutcomeUnknown, SetupError, UnknownTool
+from ..base.options import check_type
+from ..base.provider_names import OfferedName, accepts_all, make_provider_name
+from ..base.setup_error import SetupError
+from ..engine.call import Call, Outcome
+from ..engine.call_state import WIRE
+from ..engine.errors import OutcomeUnknown, UnknownTool
 from ..messages import Wording, render
 from ..messages.parts import Part
 from ..messages.rendering import render_data, render_failure
 from ..messages.result_parts import find_parts, read_mcp
 from ..messages.values import NOTHING, SCALARS
-from ..options import check_type
-from ..provider_names import OfferedName, accepts_all, make_provider_name
 from ..tools.view import ToolView
 
 # Under these names type checkers do not narrow to `dict[Unknown, Unknown]`, and to lists of unknown things.

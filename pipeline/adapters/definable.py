@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import attrs
 
-from ..call import Call
-from ..errors import SetupError
+from ..base.setup_error import SetupError
+from ..engine.call import Call
 from ..parameters.reading import read_arguments
 from ..parameters.schema import UNIONS, JsonObject, ToolSchema, forms_at, is_array, is_object
 from ..tools.view import ToolView

@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 
 from attrs import evolve
 
-from ..call import Call, Outcome, set_caller
-from ..errors import SetupError
+from ..base.provider_names import GEMINI, make_provider_name
+from ..base.setup_error import SetupError
+from ..engine.call import Call, Outcome, set_caller
 from ..messages import Wording
 from ..messages.parts import Part, find_media, join_parts
 from ..messages.values import NOTHING
-from ..provider_names import GEMINI, make_provider_name
 from ..tools.view import ToolView
 from . import providers
 from .common import (

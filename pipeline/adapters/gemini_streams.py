@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 
 import attrs
 
-from ..call import Call
+from ..engine.call import Call
 from .common import CUT_OFF, dict_or_empty, find_field, get_field, is_dict, list_items, text_or_empty, with_wire
 from .replies import OwnMessage, Reading, ReplyError, Unhandled, read_error
 

@@ -14,9 +14,9 @@ from uuid import uuid4
 
 import attrs
 
-from ..call import Call, Outcome, set_caller
+from ..base.provider_names import OPENAI, make_provider_name
+from ..engine.call import Call, Outcome, set_caller
 from ..messages import Wording
-from ..provider_names import OPENAI, make_provider_name
 from ..tools.view import ToolView
 from . import openai, providers
 from .common import get_field, is_stream, list_items, read_events, text_or_empty

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias, cast
 
 from attrs import evolve
 
-from ..call import Call, Outcome, set_caller
+from ..base.provider_names import OPENAI, make_provider_name
+from ..engine.call import Call, Outcome, set_caller
 from ..messages import Wording
 from ..messages.parts import Part, join_parts
-from ..provider_names import OPENAI, make_provider_name
 from ..tools.view import ToolView
 from . import providers
 from .common import (

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from ..call import Call, Outcome, set_caller
+from ..base.provider_names import OPENAI
+from ..engine.call import Call, Outcome, set_caller
 from ..messages import Wording
 from ..messages.parts import Part, join_parts
-from ..provider_names import OPENAI
 from ..tools.view import ToolView
 from . import providers
 from .common import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ..call import Call
+from ..engine.call import Call
 from .common import dict_or_empty, get_field, join_texts, list_items, text_or_empty, with_wire
 from .replies import Calls, OwnMessage, Reading, Unhandled
 from .sending_back import fit_arguments_text, fit_parts, fit_text, own_message

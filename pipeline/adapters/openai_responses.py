@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..call import Call
+from ..engine.call import Call
 from ..messages.parts import Image, Part, find_media, join_parts
 from .common import (
     CUT_OFF,

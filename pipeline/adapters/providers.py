@@ -7,8 +7,8 @@ from typing import cast
 
 import attrs
 
-from .. import provider_names
-from ..errors import SetupError
+from ..base import provider_names
+from ..base.setup_error import SetupError
 from .common import find_field, get_field, list_items, text_or_empty
 
 BEDROCK_ERRORS = (  # events of a stream

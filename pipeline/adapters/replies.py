@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Self, cast
 
 import attrs
 
-from ..call import Call
-from ..errors import SetupError
+from ..base.setup_error import SetupError
+from ..engine.call import Call
 from ..privacy import get_logger
 from ..tools.view import ToolView
 from .common import CUT_OFF, get_field, read_events, restore_names, text_or_empty

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import attrs
 
-from ..call import Call
+from ..engine.call import Call
 from ..messages.values import to_data
 from ..parameters.exact_json import refuse_constant
 from ..tools.view import ToolView

@@ -15,7 +15,7 @@ import re
 from typing import Any, cast
 from uuid import uuid4
 
-from ..call import Call
+from ..engine.call import Call
 from .common import CUT_OFF
 
 _LONGEST = 200_000  # characters; a longer text is not searched for calls

@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeAlias, cast
 
 import attrs
 
-from .. import timing
-from ..call import ValidCall
-from ..call_state import StateKey
+from ..base import timing
+from ..engine.call import ValidCall
+from ..engine.call_state import StateKey
 from ..identity import digest, intent_of, join_digest
 from ..stores import Change, Entry, Store
 

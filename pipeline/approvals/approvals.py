@@ -9,11 +9,12 @@ from typing import Any, Self, cast
 
 import attrs
 
-from .. import timing
 from ..audit import AuditLog
-from ..errors import InvalidParams, MalformedCall, SetupError
+from ..base import timing
+from ..base.options import check_number, check_type, refuse
+from ..base.setup_error import SetupError
+from ..engine.errors import InvalidParams, MalformedCall
 from ..messages import render
-from ..options import check_number, check_type, refuse
 from ..stores import Store
 from ..tools.definition import Tool
 from .approval_requests import Approval, Requests, Row, read_approval

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import attrs
 
-from .. import timing
+from ..base import timing
+from ..base.options import check_type, refuse
 from ..identity import join_digest
-from ..options import check_type, refuse
 from ..stage_state.shared_values import SharedValues
 from ..stores import Change, Entry, Store, StoreError
 

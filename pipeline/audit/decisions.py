@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, TypeVar
 
-from ..call import Call
-from ..call_state import StateKey
+from ..engine.call import Call
+from ..engine.call_state import StateKey
 
 C = TypeVar("C", bound=Call)
 Decisions: TypeAlias = list[dict[str, Any]]

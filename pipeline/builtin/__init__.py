@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from ..compose.pipeline import Pipeline
-from ..errors import SetupError
+from ..base.setup_error import SetupError
+from ..engine.compose.pipeline import Pipeline
 from ..tools.registry import ToolRegistry
 from .batch_tool import Batch
 from .invalid_tool import Invalid

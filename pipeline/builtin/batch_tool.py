@@ -10,16 +10,17 @@ from typing import Any, ClassVar, cast
 import attrs
 from returns.result import Failure, Success
 
-from .. import timing
-from ..batch import gather
-from ..call import Call, Outcome
-from ..caller import Caller
-from ..compose.pipeline import Pipeline
-from ..errors import InvalidParams, NotExecuted, Problem, SetupError, UnknownTool
+from ..base import timing
+from ..base.setup_error import SetupError
+from ..engine.batch import gather
+from ..engine.call import Call, Outcome
+from ..engine.caller import Caller
+from ..engine.compose.pipeline import Pipeline
+from ..engine.errors import InvalidParams, NotExecuted, Problem, UnknownTool
+from ..engine.report import error_of
 from ..messages import Profile, Wording, render
 from ..parameters import Parameters
 from ..privacy import PublicText
-from ..report import error_of
 from ..tools.context import ToolContext
 from ..tools.definition import Tool
 from .pipeline_reference import PipelineReference

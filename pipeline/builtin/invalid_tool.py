@@ -6,9 +6,9 @@ from typing import Any
 
 from returns.result import Failure
 
-from ..call import Call, ResolvedCall
-from ..compose.pipeline import Pipeline
-from ..errors import ExecutionFailed, UnknownTool
+from ..engine.call import Call, ResolvedCall
+from ..engine.compose.pipeline import Pipeline
+from ..engine.errors import ExecutionFailed, UnknownTool
 from ..tools.context import ToolContext
 from ..tools.definition import Tool
 from .pipeline_reference import PipelineReference

@@ -6,9 +6,9 @@ from weakref import ref
 
 from returns.result import Failure
 
-from ..caller import Caller
-from ..compose.pipeline import Pipeline
-from ..errors import NeedsSetup
+from ..engine.caller import Caller
+from ..engine.compose.pipeline import Pipeline
+from ..engine.errors import NeedsSetup
 from ..privacy import Public
 from ..tools.context import ToolContext
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from ..compose.pipeline import Pipeline
+from ..engine.compose.pipeline import Pipeline
 from ..privacy import get_logger
 from .loading import check_factory, load_object
 from .terminal_text import CommandError, describe_exception

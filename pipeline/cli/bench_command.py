@@ -10,8 +10,8 @@ from typing import Any, TextIO, cast
 
 import attrs
 
-from ..call import Call
-from ..errors import SetupError
+from ..base.setup_error import SetupError
+from ..engine.call import Call
 from ..privacy import neutralise
 from ..testing.overhead import (
     Overhead,

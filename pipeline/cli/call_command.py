@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..call import Call
-from ..compose.pipeline import Pipeline
-from ..errors import Crashed
+from ..engine.call import Call
+from ..engine.compose.pipeline import Pipeline
+from ..engine.errors import Crashed
+from ..engine.report import Attempt, CallReport, StageRecord, kind_of
 from ..privacy import make_mask, neutralise
-from ..report import Attempt, CallReport, StageRecord, kind_of
 from ..telemetry.logs import log_failure
 from ..telemetry.span_tree import ASCII, UNICODE
 from .asker import Asker

@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..compose.pipeline import Pipeline
-from ..errors import SetupError
+from ..base.setup_error import SetupError
+from ..engine.compose.pipeline import Pipeline
+from ..engine.report.json_form import Form
 from ..journal import JournalError, JournalFile, Replay, Summary, read_forms, read_lines, summarise
 from ..journal import explain as explain_form
 from ..journal import replay as replay_forms
@@ -23,7 +24,6 @@ from ..journal.summary import Tally, by_calls
 from ..messages.text import format_count, replace_surrogates
 from ..middlewares import standard
 from ..privacy import neutralise
-from ..report.json_form import Form
 from .loading import load_target
 from .stdio import redirect_to_stderr
 from .terminal_text import CommandError, make_console

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import Unavailable
+from ..engine.errors import Unavailable
 from ..messages.text import format_count
 from ..privacy import dump_neutral_json, neutralise
 from ..tools.definition import Tool

@@ -15,8 +15,8 @@ import attrs
 
 from toolcall_pipeline.middlewares import standard
 
-from ..compose.pipeline import Pipeline
-from ..errors import SetupError
+from ..base.setup_error import SetupError
+from ..engine.compose.pipeline import Pipeline
 from ..messages import Wording
 from ..privacy import get_logger
 from ..tools.definition import Tool

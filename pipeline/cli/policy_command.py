@@ -9,9 +9,9 @@ from typing import Any
 from returns.result import Failure
 from rich.console import Console
 
-from ..call import Call, ResolvedCall, ValidCall
-from ..compose import Pipeline
-from ..errors import SetupError
+from ..base.setup_error import SetupError
+from ..engine.call import Call, ResolvedCall, ValidCall
+from ..engine.compose import Pipeline
 from ..messages import Wording, render
 from ..middlewares import standard
 from ..parameters import Limits

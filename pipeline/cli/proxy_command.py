@@ -16,12 +16,12 @@ import anyio
 import attrs
 from anyio.abc import TaskGroup
 
-from ..errors import SetupError
+from ..base.options import read_url
+from ..base.setup_error import SetupError
 from ..mcp.child import Child
 from ..mcp.lines import LineReader, LineWriter
 from ..mcp.relay import Relay
 from ..mcp.upstream import ServerFailedError
-from ..options import read_url
 from ..policies.policy_file import read_policy
 from ..policies.relay_policy import RelayPolicy
 from .loading import keep
@@ -31,7 +31,7 @@ from .stdio import take_stdin, take_stdout
 from .terminal_text import CommandError
 
 if TYPE_CHECKING:
-    from ..compose import Pipeline
+    from ..engine.compose import Pipeline
     from ..mcp.server import Server
     from ..tools import ToolRegistry
 

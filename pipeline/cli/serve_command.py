@@ -16,9 +16,9 @@ from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 
 from toolcall_pipeline.middlewares import standard
 
-from ..compose.pipeline import Pipeline
-from ..errors import SetupError
-from ..event_loops import get_event_loop
+from ..base.event_loops import get_event_loop
+from ..base.setup_error import SetupError
+from ..engine.compose.pipeline import Pipeline
 from ..mcp.http_transport import HttpTransport, is_local
 from ..mcp.serving import make_server
 from ..mcp.stdio_transport import StdioTransport

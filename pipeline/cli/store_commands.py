@@ -16,7 +16,7 @@ from rich.text import Text
 
 from ..approvals import Approval, Approvals
 from ..audit import AuditLog
-from ..errors import SetupError
+from ..base.setup_error import SetupError
 from ..middlewares import Ledger
 from ..privacy import dump_neutral_json, neutralise
 from ..stores import SQLite, StoreError

@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 from returns.result import Failure, Success
 
-from ..call import Call, Outcome
-from ..errors import Landed, NotExecuted, OutcomeUnknown, TimedOut, ToolError, Transient
-from ..guards import tool_of
+from ..engine.call import Call, Outcome
+from ..engine.errors import Landed, NotExecuted, OutcomeUnknown, TimedOut, ToolError, Transient
+from ..engine.guards import tool_of
+from ..engine.report import error_of
 from ..identity import Conversation, InScope
-from ..report import error_of
 from .identity import Identity, identify
 
 _CANNOT_TELL = NotExecuted("it cannot be told apart from an earlier call of this tool that may have taken effect")

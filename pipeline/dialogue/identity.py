@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import attrs
 
-from ..call import Call, ResolvedCall, ValidCall
-from ..compose.pipeline import Pipeline
+from ..engine.call import Call, ResolvedCall, ValidCall
+from ..engine.compose.pipeline import Pipeline
 from ..identity import NotPlainError, params_digest, written_digest
 from ..messages.values import as_text
 from ..parameters import read_arguments

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from ..call import Call, Outcome
+from ..engine.call import Call, Outcome
 from ..privacy import PublicText
 
 

@@ -8,14 +8,14 @@ from typing import Any, TypeAlias, cast
 
 import attrs
 
-from ..call import Call, Outcome
-from ..errors import TimedOut, ToolError, Transient, UnknownTool
+from ..engine.call import Call, Outcome
+from ..engine.errors import TimedOut, ToolError, Transient, UnknownTool
+from ..engine.report import error_of
 from ..messages.changes import canonical_arguments
 from ..messages.odd_fields import coerce_error_fields
 from ..messages.values import as_text
 from ..parameters import read_arguments
 from ..privacy import PublicText
-from ..report import error_of
 from ..tools.definition import Tool
 from .identity import Identity
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol, cast
 
-from ..batch import find_twins
-from ..call import Call, set_caller, set_wording
-from ..compose.pipeline import Pipeline
-from ..errors import SetupError
+from ..base.setup_error import SetupError
+from ..engine.batch import find_twins
+from ..engine.call import Call, set_caller, set_wording
+from ..engine.compose.pipeline import Pipeline
 from ..messages import Wording
 from .records import Answered, Turn
 from .requests import Request

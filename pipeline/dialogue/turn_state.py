@@ -7,15 +7,15 @@ from typing import cast
 
 import attrs
 
-from ..batch import find_twins, run_batch
-from ..call import Call, Outcome
-from ..compose.pipeline import Pipeline
-from ..errors import InvalidParams, MalformedCall, NeedsUserInput
-from ..guards import Guards
+from ..engine.batch import find_twins, run_batch
+from ..engine.call import Call, Outcome
+from ..engine.compose.pipeline import Pipeline
+from ..engine.errors import InvalidParams, MalformedCall, NeedsUserInput
+from ..engine.guards import Guards
+from ..engine.report import CallReport
 from ..identity import Conversation
 from ..messages import Wording, render
 from ..messages.odd_fields import coerce_error_fields
-from ..report import CallReport
 from .effects import Effects, TurnGuard, requires_retry
 from .identity import check, identify
 from .records import Answered, Record

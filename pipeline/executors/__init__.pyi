@@ -1,8 +1,8 @@
-from ..event_loops import is_failure_of_body as is_failure_of_body
-from ..guards import Guards as Guards
-from ..guards import NotBegunError as NotBegunError
-from ..guards import enter as enter
-from ..guards import run_inside as run_inside
+from ..base.event_loops import is_failure_of_body as is_failure_of_body
+from ..engine.guards import Guards as Guards
+from ..engine.guards import NotBegunError as NotBegunError
+from ..engine.guards import enter as enter
+from ..engine.guards import run_inside as run_inside
 from .body import begin_body as begin_body
 from .body import context_args as context_args
 from .body import end_body as end_body

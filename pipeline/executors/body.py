@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from .. import timing
-from ..call import ValidCall
-from ..caller import Caller
-from ..report import LiveReport, Progress
+from ..base import timing
+from ..engine.call import ValidCall
+from ..engine.caller import Caller
+from ..engine.report import LiveReport, Progress
 from ..tools.context import Tell, ToolContext
 
 

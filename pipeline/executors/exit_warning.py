@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from contextlib import suppress
 
-from ..forking import register_after_fork
+from ..base.forking import register_after_fork
 from ..privacy import get_logger
 
 _LOG = get_logger()

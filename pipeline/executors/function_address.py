@@ -14,7 +14,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeAlias, cast
 
-from ..errors import SetupError
+from ..base.setup_error import SetupError
 from ..tools.definition import Tool
 
 Function: TypeAlias = Callable[..., Any]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import attrs
 
-from ..call import ValidCall
+from ..engine.call import ValidCall
 from .body import begin_body, context_args, end_body
 from .protocol import Executor
 

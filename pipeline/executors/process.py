@@ -11,9 +11,10 @@ from weakref import WeakKeyDictionary
 from anyio.lowlevel import checkpoint_if_cancelled
 from returns.result import Failure
 
-from ..call import ValidCall
-from ..errors import Crashed, SetupError, Transient
-from ..options import check_count
+from ..base.options import check_count
+from ..base.setup_error import SetupError
+from ..engine.call import ValidCall
+from ..engine.errors import Crashed, Transient
 from ..stage_state.loop_state import drop_loop_state, end_with_loop, get_loop_state
 from ..tools.definition import Tool
 from .body import begin_body, end_body

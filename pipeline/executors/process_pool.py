@@ -7,7 +7,7 @@ from weakref import finalize
 
 from anyio import CapacityLimiter, get_cancelled_exc_class
 
-from ..errors import SetupError
+from ..base.setup_error import SetupError
 from .function_address import CALLER_MAIN, MISUSED
 from .worker_handle import WorkerLostError, WorkerProcess
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, ClassVar, Protocol, Self
 
-from ..call import ValidCall
+from ..engine.call import ValidCall
 from ..tools.definition import Tool
 
 

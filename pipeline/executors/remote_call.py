@@ -13,9 +13,10 @@ from opentelemetry.context import get_current
 from opentelemetry.propagate import inject
 from returns.result import Failure
 
-from ..call import ValidCall
-from ..call_state import LeftBehind, State, StateKey
-from ..errors import Crashed, SetupError
+from ..base.setup_error import SetupError
+from ..engine.call import ValidCall
+from ..engine.call_state import LeftBehind, State, StateKey
+from ..engine.errors import Crashed
 from .body import get_seconds_left
 from .remote_errors import Dumps, EncodedError, decode_error, encode_error
 from .remote_progress import HeardSteps, Step

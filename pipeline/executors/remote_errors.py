@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
-from ..foreign_values import FaultBarrier, or_default
+from ..base.foreign_values import FaultBarrier, or_default
 from ..privacy import make_safe
 
 Dumps: TypeAlias = Callable[[Any], bytes]  # as pickle.dumps

@@ -16,8 +16,8 @@ from math import nan
 from secrets import token_hex
 from typing import Any, Protocol, TypeAlias, cast
 
-from ..call import ValidCall
-from ..report import MAX_STEPS, Progress
+from ..engine.call import ValidCall
+from ..engine.report import MAX_STEPS, Progress
 from .body import make_tell
 
 Step: TypeAlias = tuple[int, float, float | None, str]  # its number from 1, done, total, message

@@ -20,12 +20,12 @@ from anyio import CapacityLimiter, WouldBlock
 from anyio.to_thread import run_sync
 from returns.result import Failure
 
-from ..call import ValidCall
-from ..errors import Crashed, NotExecuted, Unavailable
-from ..event_loops import is_failure_of_body
-from ..forking import register_after_fork
-from ..guards import NotBegunError
-from ..options import check_count
+from ..base.event_loops import is_failure_of_body
+from ..base.forking import register_after_fork
+from ..base.options import check_count
+from ..engine.call import ValidCall
+from ..engine.errors import Crashed, NotExecuted, Unavailable
+from ..engine.guards import NotBegunError
 from ..stage_state.loop_state import get_loop_state
 from ..tools.context import ToolContext
 from .body import context_args, run_body

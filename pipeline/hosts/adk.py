@@ -14,9 +14,9 @@ from pydantic import TypeAdapter
 
 from ..adapters.common import is_dict, list_items, says_error
 from ..approvals import Approval
-from ..call import Call, ValidCall, is_failure
-from ..compose import Pipeline
-from ..errors import AwaitingApproval, ExecutionFailed
+from ..engine.call import Call, ValidCall, is_failure
+from ..engine.compose import Pipeline
+from ..engine.errors import AwaitingApproval, ExecutionFailed
 from ..messages import render
 from ..messages.values import to_data
 from ..tools import Effect, ToolView

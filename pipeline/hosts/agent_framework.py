@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from ..adapters.common import says_error
 from ..approvals import Approval
-from ..call import Call, ValidCall, is_failure
-from ..compose import Pipeline
-from ..errors import AwaitingApproval
+from ..engine.call import Call, ValidCall, is_failure
+from ..engine.compose import Pipeline
+from ..engine.errors import AwaitingApproval
 from ..messages import File, Image, render
 from ..tools import Effect, ToolView
 from .approving import Decision, HostApprovals

@@ -12,9 +12,9 @@ from returns.result import Failure
 
 from ..adapters import anthropic
 from ..adapters.definable import restore_arguments
-from ..call import Call, Outcome, ValidCall, is_failure
-from ..compose import Pipeline
-from ..errors import ExecutionFailed
+from ..engine.call import Call, Outcome, ValidCall, is_failure
+from ..engine.compose import Pipeline
+from ..engine.errors import ExecutionFailed
 from ..messages import Wording, render
 from ..tools import Effect, ToolView
 from .framework import refuse_arguments, requires

@@ -12,11 +12,12 @@ from typing import TypeAlias, cast
 import attrs
 
 from ..approvals import Approval, Approvals
-from ..call import Call, Outcome, ValidCall, is_failure
-from ..compose import Pipeline
-from ..errors import AwaitingApproval, SetupError
-from ..event_loops import PORTAL
-from ..foreign_values import FaultBarrier
+from ..base.event_loops import PORTAL
+from ..base.foreign_values import FaultBarrier
+from ..base.setup_error import SetupError
+from ..engine.call import Call, Outcome, ValidCall, is_failure
+from ..engine.compose import Pipeline
+from ..engine.errors import AwaitingApproval
 from ..middlewares.approve import Approve
 from ..privacy import get_logger
 from ..stores import StoreError

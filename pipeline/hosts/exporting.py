@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict
 from returns.result import Failure
 
 from ..adapters.common import says_error
-from ..call import Call, Outcome, is_failure
-from ..compose import Pipeline
-from ..errors import MalformedCall, ToolError
+from ..engine.call import Call, Outcome, is_failure
+from ..engine.compose import Pipeline
+from ..engine.errors import MalformedCall, ToolError
 from ..messages import File, Image, render
 from ..messages.rendering import ToolCallError
 from ..privacy import PublicText

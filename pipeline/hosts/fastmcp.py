@@ -12,9 +12,9 @@ from opentelemetry import trace
 from pydantic import ValidationError as PydanticError
 
 from ..adapters.common import is_dict
-from ..call import Call, ValidCall, is_failure
-from ..compose import Pipeline
-from ..foreign_values import or_default
+from ..base.foreign_values import or_default
+from ..engine.call import Call, ValidCall, is_failure
+from ..engine.compose import Pipeline
 from ..mcp.result_blocks import make_result
 from ..messages import render
 from ..messages.result_parts import find_parts

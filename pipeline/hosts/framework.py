@@ -14,12 +14,12 @@ from returns.result import Failure
 from toolcall_pipeline.middlewares import Validate
 
 from ..adapters.common import build_definitions, to_parts
-from ..call import Call, Outcome, ResolvedCall, ValidCall, make_uuid
-from ..compose import Pipeline
-from ..errors import InvalidParams, MalformedCall
+from ..base.provider_names import OPENAI
+from ..engine.call import Call, Outcome, ResolvedCall, ValidCall, make_uuid
+from ..engine.compose import Pipeline
+from ..engine.errors import InvalidParams, MalformedCall
 from ..messages.parts import File, Image, find_media
 from ..parameters.pydantic_errors import PydanticErrors
-from ..provider_names import OPENAI
 from ..tools import ToolView
 
 _DEFAULT = Validate()

@@ -15,8 +15,8 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic_core import ArgsKwargs, SchemaValidator, to_json
 from pydantic_core.core_schema import definitions_schema
 
-from ..errors import InvalidParams, MalformedCall, Repair
-from ..foreign_values import FaultBarrier, or_default
+from ..base.foreign_values import FaultBarrier, or_default
+from ..engine.errors import InvalidParams, MalformedCall, Repair
 from ..parameters import Limits, Parameters, Parse, Rule, copy_containers
 
 # Reads arguments, an object or JSON text, as the framework does before it runs a tool, without running it. Any

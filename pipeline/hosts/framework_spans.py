@@ -14,7 +14,7 @@ from typing import Any
 from opentelemetry import context, trace
 from opentelemetry.trace import INVALID_SPAN, Span, Status, StatusCode
 
-from ..semconv import ERROR_TYPE, EXECUTE_TOOL, OPERATION
+from ..base.semconv import ERROR_TYPE, EXECUTE_TOOL, OPERATION
 from ..telemetry.trace_context import HOSTED
 
 _OPENINFERENCE = "openinference.instrumentation.langchain"

@@ -18,12 +18,13 @@ from returns.result import Failure
 
 from toolcall_pipeline.middlewares import standard
 
-from ..call import Call, Outcome, ValidCall
-from ..compose import Pipeline
-from ..errors import ExecutionFailed, SetupError
+from ..base.options import check_function, check_type, refuse
+from ..base.setup_error import SetupError
+from ..engine.call import Call, Outcome, ValidCall
+from ..engine.compose import Pipeline
+from ..engine.errors import ExecutionFailed
 from ..executors import Executor
 from ..executors.body import begin_body, end_body
-from ..options import check_function, check_type, refuse
 from ..privacy import approved, get_logger, scrub
 from ..tools import Effect, Tool, ToolRegistry
 from .framework_reading import HostParameters, Reader

@@ -11,12 +11,12 @@ import attrs
 
 from ..adapters.common import says_error
 from ..approvals import Approval
-from ..call import Call, Outcome, ValidCall, is_failure
-from ..compose import Pipeline
-from ..errors import ExecutionFailed, InvalidParams
-from ..foreign_values import FaultBarrier
+from ..base.foreign_values import FaultBarrier
+from ..base.options import check_type
+from ..engine.call import Call, Outcome, ValidCall, is_failure
+from ..engine.compose import Pipeline
+from ..engine.errors import ExecutionFailed, InvalidParams
 from ..messages import File, Image, Wording, render
-from ..options import check_type
 from ..privacy import get_logger
 from ..tools import Effect, ToolView
 from .approving import Decision, HostApprovals

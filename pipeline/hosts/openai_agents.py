@@ -15,9 +15,10 @@ from pydantic import ValidationError
 from returns.result import Failure
 
 from ..approvals import Approval
-from ..call import Call, ValidCall, is_failure
-from ..compose import Pipeline
-from ..errors import Crashed, ExecutionFailed, SetupError
+from ..base.setup_error import SetupError
+from ..engine.call import Call, ValidCall, is_failure
+from ..engine.compose import Pipeline
+from ..engine.errors import Crashed, ExecutionFailed
 from ..messages import File, Image, render
 from ..parameters.schema import is_array, is_object
 from ..privacy import approved

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from ..call import Call, ResolvedCall
+from ..engine.call import Call, ResolvedCall
 from .framework import requires
 from .host import Host, HostTool
 

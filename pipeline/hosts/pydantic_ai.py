@@ -12,9 +12,9 @@ from returns.result import Failure
 
 from ..adapters.common import says_error
 from ..approvals import Approval
-from ..call import Call, Outcome, ResolvedCall, ValidCall, is_failure
-from ..compose import Pipeline
-from ..errors import ExecutionFailed
+from ..engine.call import Call, Outcome, ResolvedCall, ValidCall, is_failure
+from ..engine.compose import Pipeline
+from ..engine.errors import ExecutionFailed
 from ..messages import render
 from ..messages.result_parts import find_parts
 from ..messages.values import to_data

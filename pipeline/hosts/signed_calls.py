@@ -9,10 +9,10 @@ from typing import Any, TypeAlias, cast
 import attrs
 from returns.result import Failure
 
-from ..call import Call, Outcome, is_failure
-from ..compose import Pipeline
-from ..errors import Crashed
-from ..options import check_function
+from ..base.options import check_function
+from ..engine.call import Call, Outcome, is_failure
+from ..engine.compose import Pipeline
+from ..engine.errors import Crashed
 from .framework_spans import among_the_frameworks_spans, mark_failed
 
 # Finds a principal or a conversation in what a framework hands to its hooks; None or "": there is none.

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from ..call_state import StateKey
-from ..foreign_values import FaultBarrier
+from ..base.foreign_values import FaultBarrier
+from ..engine.call_state import StateKey
 from ..parameters import read_arguments
 from .digests import NotPlainError, canonical, digest, join_digest
 
 if TYPE_CHECKING:
-    from ..call import Call, ResolvedCall
+    from ..engine.call import Call, ResolvedCall
     from ..tools.definition import Tool
 
 

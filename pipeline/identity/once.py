@@ -18,9 +18,12 @@ import attrs
 from anyio import lowlevel
 from returns.result import Failure, Success
 
-from ..call import Call, Outcome, ResolvedCall, ValidCall
-from ..caller import InheritedGuard
-from ..errors import (
+from ..base.event_loops import get_event_loop
+from ..base.foreign_values import FaultBarrier
+from ..base.forking import register_after_fork
+from ..engine.call import Call, Outcome, ResolvedCall, ValidCall
+from ..engine.caller import InheritedGuard
+from ..engine.errors import (
     Crashed,
     Denied,
     ExecutionFailed,
@@ -33,10 +36,7 @@ from ..errors import (
     Transient,
     Unavailable,
 )
-from ..event_loops import get_event_loop
-from ..foreign_values import FaultBarrier
-from ..forking import register_after_fork
-from ..guards import Guards, OneEffect
+from ..engine.guards import Guards, OneEffect
 from ..privacy import approved
 from .calls import written_digest
 from .undecided import CONVERSATIONS, Conversation, Lost

@@ -16,14 +16,14 @@ from weakref import ReferenceType, ref
 
 import attrs
 
-from .. import timing
-from ..foreign_values import or_default
-from ..forking import register_after_fork
+from ..base import timing
+from ..base.foreign_values import or_default
+from ..base.forking import register_after_fork
 from .calls import params_digest, written_digest
 from .digests import NotPlainError, canonical
 
 if TYPE_CHECKING:
-    from ..call import ResolvedCall
+    from ..engine.call import ResolvedCall
     from ..tools.definition import Tool
 
 _FORGET_AFTER = 3600.0  # seconds

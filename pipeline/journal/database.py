@@ -11,8 +11,8 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias, cast
 
-from ..errors import SetupError
-from ..report.json_form import Form
+from ..base.setup_error import SetupError
+from ..engine.report.json_form import Form
 from ..stores.sqlite import IN_USE, change_to_wal, code_of, read_header
 
 _APPLICATION: Final = 0x746F6F6C  # "tool", in the header of the file

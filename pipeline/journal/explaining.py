@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from returns.result import Failure
 
-from ..errors import OutcomeUnknown
+from ..engine.errors import OutcomeUnknown
+from ..engine.report.json_form import Form, read_form
 from ..messages import render
 from ..messages.values import elide_middle
-from ..report.json_form import Form, read_form
 from .faults import find_fault
 from .summary import name_next_step
 

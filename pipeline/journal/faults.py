@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
-from ..report.json_form import Form
+from ..engine.report.json_form import Form
 
 Fault: TypeAlias = Literal["model", "tool", "backend", "policy", "person"]
 _BY_KIND: Final[Mapping[str, Fault]] = {

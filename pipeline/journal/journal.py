@@ -15,13 +15,13 @@ from weakref import WeakSet, WeakValueDictionary
 
 import anyio.to_thread
 
-from ..errors import SetupError
-from ..foreign_values import FaultBarrier
-from ..forking import register_after_fork
-from ..options import check_number, check_type
+from ..base.foreign_values import FaultBarrier
+from ..base.forking import register_after_fork
+from ..base.options import check_number, check_type
+from ..base.setup_error import SetupError
+from ..engine.report import CallReport
+from ..engine.report.json_form import snapshot, write_form
 from ..privacy import get_logger
-from ..report import CallReport
-from ..report.json_form import snapshot, write_form
 from .database import JournalError, JournalFile, Row, make_row
 
 _LOG = get_logger()

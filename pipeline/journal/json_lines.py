@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
-from ..report.json_form import VERSION, Form
+from ..engine.report.json_form import VERSION, Form
 from .database import JournalError, JournalFile
 
 _NEEDED = ("form", "id", "name", "outcome", "kind", "stages", "attempts")

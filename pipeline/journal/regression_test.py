@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pprint import pformat
 from typing import Final
 
-from ..report.json_form import Form, is_replayable
+from ..engine.report.json_form import Form, is_replayable
 from .replaying import Replay
 
 _MOST: Final = 10_000  # calls in one file

@@ -9,14 +9,14 @@ from typing import Any, Final
 import attrs
 from returns.result import Failure, Success
 
-from ..call import Call, Outcome, ValidCall
-from ..call_state import StateKey
-from ..compose import Pipeline
-from ..errors import NotExecuted, TimedOut, Transient
+from ..engine.call import Call, Outcome, ValidCall
+from ..engine.call_state import StateKey
+from ..engine.compose import Pipeline
+from ..engine.errors import NotExecuted, TimedOut, Transient
+from ..engine.report.json_form import Form, is_replayable, read_form
+from ..engine.report.report_rows import kind_of
 from ..identity.digests import digest
 from ..messages import render
-from ..report.json_form import Form, is_replayable, read_form
-from ..report.report_rows import kind_of
 from ..stores import Memory
 from ..testing import FakeClock
 from .summary import NO_TOOL

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from ..report.json_form import Form
+from ..engine.report.json_form import Form
 from .faults import find_fault, read_fields
 
 NO_TOOL: Final = "?"  # stands for each name that no tool has: a model makes up as many as it likes

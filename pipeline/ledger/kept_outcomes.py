@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 from returns.result import Failure, Success
 
-from ..errors import ERROR_TYPES, OutcomeUnknown, Transient
-from ..foreign_values import FaultBarrier, or_default
-from ..introspection import unwrap
+from ..base.foreign_values import FaultBarrier, or_default
+from ..base.introspection import unwrap
+from ..engine.errors import ERROR_TYPES, OutcomeUnknown, Transient
+from ..engine.report.json_form import dump_error, load_error
 from ..messages import render
 from ..privacy.redaction_policy import make_mask, mask_texts
-from ..report.json_form import dump_error, load_error
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-    from ..call import Outcome, ValidCall
+    from ..engine.call import Outcome, ValidCall
     from ..tools.definition import Tool
 
 _FLAT = (type(None), bool, int, float, str)

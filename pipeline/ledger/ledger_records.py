@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import attrs
 
-from .. import timing
-from ..call import ValidCall, make_uuid
-from ..errors import SetupError
+from ..base import timing
+from ..base.setup_error import SetupError
+from ..engine.call import ValidCall, make_uuid
 from ..identity import delivery_of, intent_of, join_digest, written_digest
 from ..stores import Change, Entry, Store
 from .owners import Owner

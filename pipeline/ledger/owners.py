@@ -15,8 +15,8 @@ from threading import Event, Thread
 
 import anyio
 
-from .. import timing
-from ..call import make_uuid
+from ..base import timing
+from ..engine.call import make_uuid
 from ..privacy import get_logger
 from ..stores import Change, Memory, Store
 

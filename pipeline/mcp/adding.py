@@ -8,7 +8,7 @@ from typing import get_args
 
 import anyio
 
-from ..options import check_number, check_type, read_by_name, refuse
+from ..base.options import check_number, check_type, read_by_name, refuse
 from ..tools import Effect, ToolRegistry
 from ..tools.detectors import TextPolicy
 from .remote_server import RemoteServer

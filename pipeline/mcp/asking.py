@@ -21,10 +21,10 @@ import attrs
 from anyio.lowlevel import checkpoint
 from returns.result import Failure, Success
 
-from ..call import Outcome
-from ..call_state import StateKey
-from ..compose import Pipeline
-from ..errors import NeedsUserInput
+from ..engine.call import Outcome
+from ..engine.call_state import StateKey
+from ..engine.compose import Pipeline
+from ..engine.errors import NeedsUserInput
 from ..privacy import approved
 from ..tools import Tool
 from ..tools.failure import ToolFailed

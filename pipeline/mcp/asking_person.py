@@ -17,9 +17,10 @@ import anyio
 import attrs
 
 from ..approvals import Approval, Approvals
-from ..call import Call, Outcome, is_failure
-from ..compose import Pipeline
-from ..errors import AwaitingApproval, SetupError
+from ..base.setup_error import SetupError
+from ..engine.call import Call, Outcome, is_failure
+from ..engine.compose import Pipeline
+from ..engine.errors import AwaitingApproval
 from ..privacy import dump_neutral_json, get_logger, neutralise
 from ..stores import StoreError
 from ..tools.failure import ToolFailed

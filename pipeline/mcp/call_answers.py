@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from returns.result import Failure
 
-from ..errors import ExecutionFailed, TimedOut, ToolError, Transient
+from ..engine.errors import ExecutionFailed, TimedOut, ToolError, Transient
 from ..messages.parts import Part
 from ..messages.result_parts import McpResult, read_mcp
 from ..messages.values import elide_middle

@@ -11,9 +11,9 @@ import attrs
 from opentelemetry.propagate import inject
 from returns.result import Failure, Success
 
-from ..call import Call, Outcome, make_uuid
-from ..compose import Pipeline
-from ..errors import ExecutionFailed, InvalidParams, Problem, ToolError, Transient, Unavailable
+from ..engine.call import Call, Outcome, make_uuid
+from ..engine.compose import Pipeline
+from ..engine.errors import ExecutionFailed, InvalidParams, Problem, ToolError, Transient, Unavailable
 from ..messages import Wording
 from ..policies.relay_policy import RelayPolicy
 from ..privacy import approved

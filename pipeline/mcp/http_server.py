@@ -18,7 +18,7 @@ import anyio
 import attrs
 from anyio.abc import TaskStatus
 
-from ..errors import SetupError
+from ..base.setup_error import SetupError
 from ..privacy import get_logger, neutralise
 from .jsonrpc import (
     INTERNAL_ERROR,

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 
-from ..errors import SetupError
+from ..base.setup_error import SetupError
 from .jsonrpc import INVALID_REQUEST, REPEATED, dump, is_id, is_message, key_of, make_error, parse
 from .sdk_server import SdkServer
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from .. import timing
+from ..base import timing
 from ..policies.relay_policy import RelayPolicy
 from ..privacy import get_logger, neutralise
 from ..tools import ToolRegistry

@@ -8,7 +8,8 @@ from typing import Any, Final, cast
 
 import attrs
 
-from ..errors import SetupError, Unavailable
+from ..base.setup_error import SetupError
+from ..engine.errors import Unavailable
 from ..parameters import check_schema
 from ..privacy import get_logger, neutralise
 from ..tools import Effect, Tool, ToolContext, ToolRegistry

@@ -9,8 +9,8 @@ from typing import Any, Final, cast, get_type_hints
 
 import attrs
 
-from ..foreign_values import FaultBarrier, or_default
-from ..introspection import unwrap
+from ..base.foreign_values import FaultBarrier, or_default
+from ..base.introspection import unwrap
 from ..messages.text import replace_surrogates
 from ..messages.values import to_data
 from ..tools import Tool

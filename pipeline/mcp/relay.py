@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from ..compose import Pipeline
+from ..engine.compose import Pipeline
 from ..policies.relay_policy import RelayPolicy
 from ..privacy import get_logger
 from ..tools import ToolRegistry

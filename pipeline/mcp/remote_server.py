@@ -10,9 +10,10 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from returns.result import Failure
 
-from .. import timing
-from ..errors import NeedsSetup, SetupError, Unavailable
-from ..event_loops import get_event_loop
+from ..base import timing
+from ..base.event_loops import get_event_loop
+from ..base.setup_error import SetupError
+from ..engine.errors import NeedsSetup, Unavailable
 from ..privacy import approved, get_logger
 from ..tools import Effect, ToolContext, ToolRegistry
 from ..tools.detectors import TextPolicy

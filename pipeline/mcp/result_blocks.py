@@ -11,8 +11,8 @@ from urllib.parse import quote
 from returns.result import Failure
 
 from ..adapters.common import to_parts
-from ..call import Call, Outcome, is_failure
-from ..errors import AwaitingApproval, ToolError
+from ..engine.call import Call, Outcome, is_failure
+from ..engine.errors import AwaitingApproval, ToolError
 from ..messages import Wording, render
 from ..messages.parts import Audio, File, Image, Link, Part
 from ..messages.result_parts import find_parts, read_mcp

@@ -9,7 +9,7 @@ import anyio
 import attrs
 from anyio.abc import TaskGroup
 
-from ..errors import Unavailable
+from ..engine.errors import Unavailable
 from ..policies.relay_policy import RelayLimits
 from ..privacy import get_logger
 from .call_relay import CallRelay

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import attrs
 
-from ..errors import SetupError
+from ..base.setup_error import SetupError
 
 
 @attrs.frozen

@@ -10,9 +10,9 @@ from typing import Any, Final, Self, TypeAlias, cast
 import anyio
 import attrs
 
-from .. import timing
-from ..errors import SetupError
-from ..options import refuse
+from ..base import timing
+from ..base.options import refuse
+from ..base.setup_error import SetupError
 from ..privacy import get_logger
 from .jsonrpc import PARSE_ERROR
 from .pairing import UNREADABLE, Pairing, UnpairedError, refuse_answerless

@@ -13,10 +13,10 @@ from typing import Any, Final
 import attrs
 from returns.result import Failure
 
-from ..call import Call, Outcome, ResolvedCall, is_failure, is_success, make_uuid
-from ..call_state import StateKey
-from ..compose import Pipeline
-from ..errors import Crashed, NeedsUserInput
+from ..engine.call import Call, Outcome, ResolvedCall, is_failure, is_success, make_uuid
+from ..engine.call_state import StateKey
+from ..engine.compose import Pipeline
+from ..engine.errors import Crashed, NeedsUserInput
 from ..messages.text import replace_surrogates
 from ..privacy import make_mask
 from ..telemetry import continued, follow

@@ -7,7 +7,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from ..adapters.common import build_definitions
-from ..provider_names import ANTHROPIC, OfferedName
+from ..base.provider_names import ANTHROPIC, OfferedName
 from ..tools import Effect, Tool, ToolView
 from .jsonrpc import Message
 from .output_forms import OutputForm, find_form

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..errors import Landed
+from ..engine.errors import Landed
 from .lines import LongLine
 
 

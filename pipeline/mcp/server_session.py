@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
-from ..errors import SetupError
+from ..base.setup_error import SetupError
 from ..privacy import neutralise
 
 Answer: TypeAlias = Mapping[str, Any]  # a result in the spelling of the protocol: ``isError``, ``inputSchema``

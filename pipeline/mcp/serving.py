@@ -15,12 +15,12 @@ import anyio
 import attrs
 from anyio.abc import TaskGroup
 
-from .. import timing
-from ..call import make_uuid
-from ..compose import Pipeline
-from ..errors import SetupError
-from ..event_loops import get_event_loop
-from ..options import check_type
+from ..base import timing
+from ..base.event_loops import get_event_loop
+from ..base.options import check_type
+from ..base.setup_error import SetupError
+from ..engine.call import make_uuid
+from ..engine.compose import Pipeline
 from .asking import AskingCalls
 from .http_transport import OneAnswer
 from .jsonrpc import TOOLS_CALL, Message

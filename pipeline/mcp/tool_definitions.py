@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 
 from typing_extensions import Unpack
 
-from ..errors import SetupError
+from ..base.setup_error import SetupError
 from ..privacy import neutralise
 from ..tools import Effect, Tool
 from ..tools.tool_options import ToolOptions

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 import anyio
 from anyio.abc import TaskGroup
 
-from .. import timing
+from ..base import timing
 from ..policies.relay_policy import RelayLimits
 from ..privacy import get_logger
 from .jsonrpc import Message, dump, is_request, key_of, read_object

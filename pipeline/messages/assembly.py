@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..errors import InvalidParams, Problem, Repair, ToolError
-from ..foreign_values import or_default
+from ..base.foreign_values import or_default
+from ..engine.errors import InvalidParams, Problem, Repair, ToolError
 from ..parameters.problems import describe_expected
 from ..parameters.schema import schema_at
 from ..privacy import PublicText

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..errors import (
+from ..engine.errors import (
     NO_DETAILS,
     FailureDetails,
     InvalidParams,

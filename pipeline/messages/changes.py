@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from ..errors import ExecutionFailed, InvalidParams, MalformedCall, ResourceNotFound, ToolError, UnknownTool
-from ..foreign_values import or_default
+from ..base.foreign_values import or_default
+from ..engine.errors import ExecutionFailed, InvalidParams, MalformedCall, ResourceNotFound, ToolError, UnknownTool
 from .text import shorten
 
 _MAX_PATHS = 3  # paths in one list

@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
-from ..errors import InvalidParams, MalformedCall, ToolError
-from ..foreign_values import or_default
+from ..base.foreign_values import or_default
+from ..engine.errors import InvalidParams, MalformedCall, ToolError
 from .style import Verbosity
 
 # The first is the last line of Pydantic AI. A small model sent its call again unchanged without it, and less often with

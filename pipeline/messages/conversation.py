@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from returns.result import Failure, Success
 
-from ..call import Call, Outcome
-from ..errors import Repair, ToolError
+from ..engine.call import Call, Outcome
+from ..engine.errors import Repair, ToolError
 from ..privacy import PublicText
 from .rendering import read_tool_name, render
 from .style import Profile, get_profile, get_verbosity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from ..errors import (
+from ..engine.errors import (
     AwaitingApproval,
     Crashed,
     Denied,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from ..errors import (
+from ..base.provider_names import OfferedName, make_provider_name
+from ..engine.errors import (
     ERROR_TYPES,
     InvalidParams,
     MalformedCall,
@@ -16,7 +17,6 @@ from ..errors import (
     Unavailable,
     UnknownTool,
 )
-from ..provider_names import OfferedName, make_provider_name
 from .default import default_text, explain_fix, format_available, format_suggestions, state_problem
 from .style import Verbosity
 from .templates import Fields, TemplateKey

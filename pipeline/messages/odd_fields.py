@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import attrs
 
-from ..errors import ERROR_TYPES, NO_DETAILS, Crashed, FailureDetails, OutcomeUnknown, Problem, ToolError
-from ..foreign_values import safe_str
+from ..base.foreign_values import safe_str
+from ..engine.errors import ERROR_TYPES, NO_DETAILS, Crashed, FailureDetails, OutcomeUnknown, Problem, ToolError
 
 _MAX_ITEMS = 1_000
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import attrs
 from returns.result import Failure, Success
 
-from ..call import Call, Outcome
-from ..errors import NO_DETAILS, InvalidParams, OutcomeUnknown, Problem, Repair, SetupError, ToolError, UnknownTool
+from ..base.provider_names import OfferedName, make_provider_name
+from ..base.setup_error import SetupError
+from ..engine.call import Call, Outcome
+from ..engine.errors import NO_DETAILS, InvalidParams, OutcomeUnknown, Problem, Repair, ToolError, UnknownTool
 from ..privacy import PublicText
-from ..provider_names import OfferedName, make_provider_name
 from .default import default_text
 from .text import replace_surrogates
 from .values import as_text, elide_middle, write_data

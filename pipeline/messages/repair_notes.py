@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import Repair
-from ..foreign_values import or_default
+from ..base.foreign_values import or_default
+from ..engine.errors import Repair
 from ..parameters.schema import json_type
 from .text import shorten
 

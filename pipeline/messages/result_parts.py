@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import attrs
 
-from ..foreign_values import or_default
+from ..base.foreign_values import or_default
 from .parts import PARTS, Link, Part, describe_bytes, make_part, read_bytes
 from .text import shorten
 from .values import SCALARS, as_text

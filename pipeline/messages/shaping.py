@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import attrs
 
-from ..errors import ToolError, Unavailable
+from ..engine.errors import ToolError, Unavailable
 from ..privacy import PublicText
 from ..privacy import neutralise as escape
 from .parts import PARTS, Part, join_parts

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import (
+from ..engine.errors import (
     InvalidParams,
     MalformedCall,
     NeedsUserInput,

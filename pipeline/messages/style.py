@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import attrs
 
-from ..errors import SetupError
+from ..base.setup_error import SetupError
 
 if TYPE_CHECKING:
     from .templates import Templates, Texts

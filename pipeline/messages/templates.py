@@ -26,7 +26,8 @@ from operator import attrgetter
 from string import Formatter
 from typing import NamedTuple, TypeAlias, cast
 
-from ..errors import ERROR_TYPES, SetupError
+from ..base.setup_error import SetupError
+from ..engine.errors import ERROR_TYPES
 
 Texts: TypeAlias = str | Sequence[str]  # of several, the first whose fields are all known is used
 Fields: TypeAlias = Mapping[str, str]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from ..errors import SetupError
-from ..options import check_count
+from ..base.options import check_count
+from ..base.setup_error import SetupError
 from .style import Profile, get_profile, get_verbosity
 
 if TYPE_CHECKING:

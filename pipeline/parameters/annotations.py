@@ -14,7 +14,7 @@ import typing_extensions
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from ..errors import SetupError
+from ..base.setup_error import SetupError
 from .problems import FAILED_CHECK, describe_options
 from .schema_generator import flag_mask, to_json_value
 

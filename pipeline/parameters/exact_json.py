@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, Final
 
-from ..errors import MalformedCall
+from ..engine.errors import MalformedCall
 from .schema import JsonObject, is_object
 
 # RFC 8259, section 6, with a bounded length; ASCII digits only.

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from ..foreign_values import or_default
+from ..base.foreign_values import or_default
 from .schema import Form, JsonObject, find_target, is_object
 
 _MAX_DEPTH = 12  # levels of objects and arrays

@@ -15,7 +15,7 @@ import attrs
 from pydantic import BeforeValidator, InstanceOf, ValidationError, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from ..foreign_values import or_default
+from ..base.foreign_values import or_default
 from .annotations import Known, adapt_annotation, name_behind
 from .schema import class_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 from jsonschema_rs import FancyRegexOptions, ReferencingError, ValidationError, validator_for
 
-from ..errors import Problem
+from ..engine.errors import Problem
 from ..privacy import PublicText
 from .keyword_words import SEVERAL_FORMS, describe_keyword, says_what_was_sent
 from .limits import Limits, count_problems, limit_found, measure

@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import attrs
 
-from ..errors import InvalidParams, MalformedCall, Problem, SetupError
-from ..options import check_count
+from ..base.options import check_count
+from ..base.setup_error import SetupError
+from ..engine.errors import InvalidParams, MalformedCall, Problem
 from ..privacy import PublicText
 from .problems import ANY_FORM, describe_value
 from .references import REFERENCES, References

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
 
-from ..errors import InvalidParams, MalformedCall, Problem, SetupError
+from ..base.setup_error import SetupError
+from ..engine.errors import InvalidParams, MalformedCall, Problem
 from .exact_json import read_exactly, refuse_twins
 from .limits import bound_parse, check_schema, find_growth, is_flat
 from .problems import describe_names, describe_value, refuse_json, refuse_non_json, refuse_non_object, refuse_unicode

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any, Final
 
-from ..errors import InvalidParams, MalformedCall, Problem
+from ..engine.errors import InvalidParams, MalformedCall, Problem
 from ..privacy import PublicText
 from .formats import FORMATS, name_text
 from .schema import NOUNS, UNIONS, Form, Parts, format_path, forms_at, is_object, json_type, resolve_ref, schema_at

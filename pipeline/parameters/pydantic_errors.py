@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
-from ..errors import InvalidParams, MalformedCall, Problem
+from ..engine.errors import InvalidParams, MalformedCall, Problem
 from ..privacy import PublicText, approved
 from .formats import describe_format
 from .limits import count_problems, limit_found

@@ -12,7 +12,7 @@ import re
 from functools import cached_property
 from typing import Any, Final
 
-from ..errors import SetupError
+from ..base.setup_error import SetupError
 from .schema import Form, JsonObject, find_target, is_array, is_object
 
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from ..errors import InvalidParams, MalformedCall, Problem, Repair
-from ..foreign_values import or_default
+from ..base.foreign_values import or_default
+from ..engine.errors import InvalidParams, MalformedCall, Problem, Repair
 from ..privacy import PublicText
 from .coercions import LEAVE_OUT, Rule, coerce
 from .exact_json import Written, may_be_read_twice

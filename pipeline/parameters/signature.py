@@ -15,8 +15,8 @@ from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic_core import SchemaValidator, to_json
 
-from ..errors import SetupError
-from ..introspection import get_bound_names, get_docstring, get_open_parameters, unwrap
+from ..base.introspection import get_bound_names, get_docstring, get_open_parameters, unwrap
+from ..base.setup_error import SetupError
 from ..privacy.secret_guard import hide_defaults
 from .annotations import ANYTHING, DECLARED, Known, adapt_annotation
 from .core_schema import make_validator

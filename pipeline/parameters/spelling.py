@@ -14,7 +14,7 @@ from typing import Final, cast
 
 import attrs
 
-from ..errors import Problem
+from ..engine.errors import Problem
 from .problems import describe_expected, describe_names, describe_value
 from .reading import read_arguments
 from .schema import Form, JsonObject, forms_at, is_object, is_required, locate, names_at, value_at

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import attrs
 
-from ..errors import InvalidParams, MalformedCall, Repair
+from ..engine.errors import InvalidParams, MalformedCall, Repair
 from ..privacy.secret_places import SecretSchema
 from .coercions import Rule, coerce
 from .expectations import UNWRITTEN, Expected

@@ -6,8 +6,8 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from ..call import ValidCall
-from ..introspection import get_open_parameters
+from ..base.introspection import get_open_parameters
+from ..engine.call import ValidCall
 from ..tools.definition import Tool
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, cast
 import attrs
 from returns.result import Failure, Success
 
-from ..call import Call, Outcome, ValidCall
-from ..call_state import StateKey
-from ..errors import NotExecuted
-from ..guards import Guard
+from ..engine.call import Call, Outcome, ValidCall
+from ..engine.call_state import StateKey
+from ..engine.errors import NotExecuted
+from ..engine.guards import Guard
 from ..messages import render
 from ..privacy import PublicText, approved
 from .facts import make_plain_arguments

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import attrs
 
-from ..toml_file import TomlFile
+from ..base.toml_file import TomlFile
 from .relay_policy import Budget, RelayLimits, RelayPolicy, TelemetryPolicy, ToolPolicy
 from .rules import PolicyRule, RuleSet
 

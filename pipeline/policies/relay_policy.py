@@ -8,13 +8,13 @@ from typing import Any, Literal, cast
 
 import attrs
 
-from ..errors import SetupError
+from ..base.options import check_count, check_number, check_type, read_url, refuse
+from ..base.setup_error import SetupError
+from ..base.toml_file import IN_CODE
 from ..messages import Wording
 from ..messages.templates import Texts
-from ..options import check_count, check_number, check_type, read_url, refuse
 from ..parameters import Limits
 from ..privacy import REDACTED, Redact
-from ..toml_file import IN_CODE
 from ..tools import Effect, ToolView
 from .rules import RuleSet
 

@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import attrs
 
-from ..call import ValidCall
-from ..errors import SetupError
-from ..options import refuse
+from ..base.options import refuse
+from ..base.setup_error import SetupError
+from ..engine.call import ValidCall
 from ..parameters import check_schema
 from ..privacy import PublicText, approved
 from ..tools.definition import Tool

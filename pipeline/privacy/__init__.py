@@ -3,6 +3,6 @@
 README.md in this folder is the guide.
 """
 
-from .. import lazy_names
+from ..base import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names.attach(__name__, __file__)

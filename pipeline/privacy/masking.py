@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import attrs
 
-from ..foreign_values import or_default
+from ..base.foreign_values import or_default
 from ..parameters.reading import read_literal
 from .public_text import REDACTED
 from .written_forms import list_other_forms, list_parts, list_unicode_forms

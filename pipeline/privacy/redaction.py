@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import attrs
 
-from ..foreign_values import FaultBarrier
+from ..base.foreign_values import FaultBarrier
 from ..parameters.reading import read_literal
 from ..parameters.schema import Form, format_path, json_type
 from .masking import TextCollector

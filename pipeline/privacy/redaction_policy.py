@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 import attrs
 
-from ..call import Call, ValidCall
-from ..errors import Repair
+from ..engine.call import Call, ValidCall
+from ..engine.errors import Repair
 from .escaping import CUT
 from .public_text import REDACTED, Redact
 

@@ -13,8 +13,8 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any, cast
 
-from ..foreign_values import safe_str
-from ..semconv import SCOPE
+from ..base.foreign_values import safe_str
+from ..base.semconv import SCOPE
 from .escaping import neutralise
 
 _MAX_TEXT = 2_000  # characters of the text of an exception

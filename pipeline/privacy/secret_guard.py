@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from ..errors import InvalidParams, Problem, Repair
+from ..engine.errors import InvalidParams, Problem, Repair
 from ..parameters.schema import NOUNS
 from .masking import TextCollector
 from .public_text import PublicText, Redact

@@ -8,8 +8,8 @@ from math import inf
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
-from ..call import Outcome, ValidCall
-from ..forking import register_after_fork
+from ..base.forking import register_after_fork
+from ..engine.call import Outcome, ValidCall
 from ..tools import Tool
 from .plain_data import estimate_bytes, freeze
 

@@ -11,7 +11,7 @@ import anyio
 import attrs
 from anyio.lowlevel import RunVar
 
-from .. import timing
+from ..base import timing
 
 _MANY = 1024  # partitions; with fewer of them, idle ones are left where they are
 

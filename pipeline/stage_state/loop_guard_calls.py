@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from ..forking import register_after_fork
+from ..base.forking import register_after_fork
 from ..tools import Tool
 from .plain_data import estimate_bytes
 

@@ -11,7 +11,7 @@ from itertools import islice
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
-from ..foreign_values import or_default
+from ..base.foreign_values import or_default
 
 _AS_IS = frozenset((type(None), str, int, bytes))
 _BY_REPR = frozenset((bool, float))  # by value True equals 1, and 0.0 equals -0.0

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import attrs
 
-from .. import timing
+from ..base import timing
 from ..stores import Store, StoreError
 from .concurrency_units import KnownLoop, find_loop
 from .shared_values import AwayNotice, SharedValues

@@ -15,11 +15,11 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 import anyio
 import attrs
 
-from ..errors import SetupError
-from ..event_loops import EventLoop, get_event_loop
-from ..forking import register_after_fork
+from ..base.event_loops import EventLoop, get_event_loop
+from ..base.forking import register_after_fork
+from ..base.options import check_type, refuse
+from ..base.setup_error import SetupError
 from ..identity import NotPlainError, digest
-from ..options import check_type, refuse
 from ..privacy.safe_logs import get_logger
 from ..stores import Change, Entry, Store, StoreError
 

@@ -19,10 +19,10 @@ from typing import Any, Generic, Self, TypeVar
 import anyio
 import attrs
 
-from ..errors import SetupError
-from ..event_loops import EventLoop, get_event_loop
-from ..forking import register_after_fork
-from ..options import check_number
+from ..base.event_loops import EventLoop, get_event_loop
+from ..base.forking import register_after_fork
+from ..base.options import check_number
+from ..base.setup_error import SetupError
 from ..privacy.safe_logs import get_logger
 from .store import Change, Entry, StoreError, check_changes, make_version
 

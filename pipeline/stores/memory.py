@@ -10,8 +10,8 @@ from typing import ClassVar, NamedTuple, Self
 
 import attrs
 
-from .. import timing
-from ..forking import register_after_fork
+from ..base import timing
+from ..base.forking import register_after_fork
 from .store import ANY, Change, Entry, check_changes, make_version
 
 _MANY = 1024  # keys; with fewer of them, those whose time is over are left where they are

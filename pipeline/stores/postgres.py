@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from ..errors import SetupError
-from ..options import check_type, refuse
+from ..base.options import check_type, refuse
+from ..base.setup_error import SetupError
 from .batched import BatchedStore, Get, Job, Page, Write, end_of
 from .store import ANY, Entry, StoreError
 

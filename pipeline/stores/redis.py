@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ..errors import SetupError
-from ..options import check_type, refuse
+from ..base.options import check_type, refuse
+from ..base.setup_error import SetupError
 from .batched import BatchedStore, Get, Job, Page, Write
 from .store import ANY, Change, Entry, StoreError
 

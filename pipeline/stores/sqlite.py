@@ -10,9 +10,9 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Self
 
-from .. import timing
-from ..errors import SetupError
-from ..options import check_type, refuse
+from ..base import timing
+from ..base.options import check_type, refuse
+from ..base.setup_error import SetupError
 from .batched import BatchedStore, Get, Job, Page, Write, end_of
 from .store import ANY, Entry, StoreError
 

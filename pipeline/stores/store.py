@@ -8,8 +8,8 @@ from random import Random
 from types import TracebackType
 from typing import Final, Literal, NamedTuple, Protocol, Self, TypeAlias, cast
 
-from ..errors import SetupError
-from ..forking import register_after_fork
+from ..base.forking import register_after_fork
+from ..base.setup_error import SetupError
 
 
 class _Anything(Enum):

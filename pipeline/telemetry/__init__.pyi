@@ -1,7 +1,7 @@
-from ..report import LiveSink as LiveSink
-from ..report import Recorder as Recorder
-from ..report import is_live_sink as is_live_sink
-from ..semconv import SUPPRESS as SUPPRESS
+from ..base.semconv import SUPPRESS as SUPPRESS
+from ..engine.report import LiveSink as LiveSink
+from ..engine.report import Recorder as Recorder
+from ..engine.report import is_live_sink as is_live_sink
 from .call_spans import CallSpans as CallSpans
 from .deferred import DeferredSpans as DeferredSpans
 from .detail import Stages as Stages

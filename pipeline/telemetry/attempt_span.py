@@ -18,11 +18,11 @@ from opentelemetry.trace import (
 )
 from opentelemetry.util.types import Attributes, AttributeValue
 
-from .. import semconv
-from ..errors import Landed
-from ..foreign_values import FaultBarrier
+from ..base import semconv
+from ..base.foreign_values import FaultBarrier
+from ..engine.errors import Landed
+from ..engine.report import AttemptRow
 from ..privacy import get_logger
-from ..report import AttemptRow
 from ..tools.definition import Tool
 from .attributes import make_attempt_start
 from .failures import NO_FACTS, Facts

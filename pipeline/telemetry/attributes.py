@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 from opentelemetry.trace import Span
 
-from .. import semconv
-from ..errors import Repair
+from ..base import semconv
+from ..engine.errors import Repair
+from ..engine.report import NO_EXECUTOR, CallReport, LiveReport, find_decision, kind_of
 from ..privacy.secret_places import show_path
-from ..report import NO_EXECUTOR, CallReport, LiveReport, find_decision, kind_of
 
 # The name and the attributes at the start of a call span. A sampler decides by both, so they are final. A plain tuple:
 # unpacking a NamedTuple takes three times as long.

@@ -10,10 +10,10 @@ from opentelemetry import trace
 from opentelemetry.context import Context, get_current
 from opentelemetry.trace import INVALID_SPAN, Tracer, TracerProvider, get_current_span
 
-from ..foreign_values import is_interrupt
+from ..base.foreign_values import is_interrupt
+from ..base.semconv import INVOKE_AGENT, SCHEMA_URL, SCOPE, SPAN_KIND, SUPPRESS, VERSION
+from ..engine.report import Recorder
 from ..privacy import get_logger
-from ..report import Recorder
-from ..semconv import INVOKE_AGENT, SCHEMA_URL, SCOPE, SPAN_KIND, SUPPRESS, VERSION
 from ..tools.definition import Tool
 from .attributes import UNKNOWN_TOOL, SpanStart, make_span_start, step_back
 from .deferred import DeferredSpans

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Protocol
 
-from ..forking import register_after_fork
+from ..base.forking import register_after_fork
 from ..privacy import get_logger
 from .metrics import Instruments, Measurement, record_safely
 from .queues import flush_queues_at_exit, register_queue

@@ -13,9 +13,9 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanKind, Tracer
 from returns.result import Success
 
-from .. import semconv
-from ..report import CallReport, LiveReport, StageRow
-from ..report.content import render_arguments, render_outcome
+from ..base import semconv
+from ..engine.report import CallReport, LiveReport, StageRow
+from ..engine.report.content import render_arguments, render_outcome
 from .attributes import to_wire_text
 from .own_attributes import Describe, describe_call, name_principal
 

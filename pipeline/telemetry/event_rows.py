@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..report import Attempt, CallReport, Progress, RetryDecision, Row, StageRecord, kind_of
-from ..report.content import render_arguments, render_outcome
+from ..engine.report import Attempt, CallReport, Progress, RetryDecision, Row, StageRecord, kind_of
+from ..engine.report.content import render_arguments, render_outcome
 
 PROGRESS = "tool.progress"
 RESULT = "tool.result"

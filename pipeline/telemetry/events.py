@@ -14,11 +14,11 @@ from typing import NamedTuple, Self
 
 from anyio.lowlevel import checkpoint
 
-from ..event_loops import EventLoop, get_event_loop
-from ..forking import register_after_fork
-from ..options import check_count, check_type
+from ..base.event_loops import EventLoop, get_event_loop
+from ..base.forking import register_after_fork
+from ..base.options import check_count, check_type
+from ..engine.report import CallReport, LiveReport, Row
 from ..privacy import get_logger
-from ..report import CallReport, LiveReport, Row
 from .detail import captures_content
 from .event_rows import PROGRESS, RESULT, Event, begin_event, end_event, events_of, row_event
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from .. import semconv
-from ..errors import Denied, InvalidParams, MalformedCall, TimedOut, Unavailable
-from ..foreign_values import FaultBarrier
+from ..base import semconv
+from ..base.foreign_values import FaultBarrier
+from ..engine.errors import Denied, InvalidParams, MalformedCall, TimedOut, Unavailable
 from ..privacy import RemoteCause, get_logger
 from ..privacy.secret_places import show_path
 from ..tools.definition import Tool

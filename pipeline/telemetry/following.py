@@ -8,10 +8,10 @@ from typing import Any, Protocol, cast
 
 import anyio
 
-from ..call import Call, Outcome
-from ..foreign_values import FaultBarrier
+from ..base.foreign_values import FaultBarrier
+from ..engine.call import Call, Outcome
+from ..engine.report import CallReport, LiveSink
 from ..privacy import get_logger
-from ..report import CallReport, LiveSink
 from .event_rows import Event
 from .events import Events
 

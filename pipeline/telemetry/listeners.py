@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from opentelemetry.context import get_current
 
-from ..foreign_values import FaultBarrier
+from ..base.foreign_values import FaultBarrier
+from ..base.semconv import OTHER, SUPPRESS
+from ..engine.report import AttemptRow, CallReport, LiveReport, LiveSink, Recorder, is_live_sink, notify
 from ..privacy import get_logger
-from ..report import AttemptRow, CallReport, LiveReport, LiveSink, Recorder, is_live_sink, notify
-from ..semconv import OTHER, SUPPRESS
 from ..tools.definition import Tool
 from .deferred import DeferredSpans
 from .logs import flow, log_flow

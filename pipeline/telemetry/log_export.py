@@ -21,8 +21,8 @@ from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExp
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import get_current_span
 
-from .. import semconv
-from ..errors import SetupError
+from ..base import semconv
+from ..base.setup_error import SetupError
 from ..privacy import make_safe
 from .logs import is_first_crash
 

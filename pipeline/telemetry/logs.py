@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
 
-from .. import semconv
-from ..errors import (
+from ..base import semconv
+from ..base.foreign_values import safe_str
+from ..base.options import check_type, refuse
+from ..engine.errors import (
     ERROR_TYPES,
     Crashed,
     Denied,
@@ -24,16 +26,14 @@ from ..errors import (
     Transient,
     UnknownTool,
 )
-from ..foreign_values import safe_str
-from ..options import check_type, refuse
+from ..engine.report import CallReport, kind_of
 from ..privacy import get_logger, make_mask, make_safe
-from ..report import CallReport, kind_of
 from .attributes import list_repairs
 from .failures import find_reason, list_problems
 from .trace_context import read_agent
 
 if TYPE_CHECKING:
-    from ..call import Call, ValidCall
+    from ..engine.call import Call, ValidCall
     from ..privacy import Mask
     from ..tools.definition import Tool
 

@@ -9,12 +9,12 @@ from weakref import WeakKeyDictionary
 
 from opentelemetry.context import Context
 
-from .. import semconv
-from ..errors import Repair
-from ..foreign_values import FaultBarrier
-from ..forking import register_after_fork
+from ..base import semconv
+from ..base.foreign_values import FaultBarrier
+from ..base.forking import register_after_fork
+from ..engine.errors import Repair
+from ..engine.report import AttemptRow, LiveReport, StageRow, find_decider
 from ..privacy import get_logger
-from ..report import AttemptRow, LiveReport, StageRow, find_decider
 from .failures import name_reason
 from .queues import measure_queues
 from .spans import collect_verdicts

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias, cast
 from opentelemetry.trace import Span
 from opentelemetry.util.types import AttributeValue
 
-from .. import semconv
-from ..call import Call
-from ..foreign_values import FaultBarrier
+from ..base import semconv
+from ..base.foreign_values import FaultBarrier
+from ..engine.call import Call
+from ..engine.report import CallReport
 from ..privacy import get_logger
-from ..report import CallReport
 from .attributes import to_wire_text
 
 Describe: TypeAlias = Callable[[Call], Mapping[str, AttributeValue] | None]

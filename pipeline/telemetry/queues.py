@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from ..forking import register_after_fork
+from ..base.forking import register_after_fork
 
 if TYPE_CHECKING:
     from .deferred import DeferredSpans

@@ -10,11 +10,11 @@ import attrs
 from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Span, Tracer, get_current_span, set_span_in_context
 
-from .. import semconv
-from ..foreign_values import FaultBarrier
+from ..base import semconv
+from ..base.foreign_values import FaultBarrier
+from ..base.semconv import OTHER
+from ..engine.report import AttemptRow, LiveReport, StageRow
 from ..privacy import get_logger
-from ..report import AttemptRow, LiveReport, StageRow
-from ..semconv import OTHER
 from ..tools.definition import Tool
 from .attempt_span import STARTS_ATTEMPT, AttemptSpan, set_ended_attributes, start_attempt
 from .attributes import make_span_start, set_call_attributes

@@ -19,8 +19,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Sampler
 from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider, set_tracer_provider
 
-from ..errors import SetupError
-from ..forking import register_after_fork
+from ..base.forking import register_after_fork
+from ..base.setup_error import SetupError
 from .queues import drain_queues, flush_queues
 from .span_tree import ASCII, UNICODE, Guides, draw_tree, id_of
 

@@ -11,9 +11,9 @@ import attrs
 from opentelemetry.metrics import MeterProvider, NoOpMeterProvider
 from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 
-from ..errors import SetupError
-from ..options import read_items, read_url, refuse
-from ..semconv import SCOPE
+from ..base.options import read_items, read_url, refuse
+from ..base.semconv import SCOPE
+from ..base.setup_error import SetupError
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider

@@ -7,8 +7,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from opentelemetry.trace import SpanContext, Status
 
+from ..base.semconv import ERROR_TYPE, REASON, REPAIRS, STAGE_VERDICT
 from ..privacy import neutralise
-from ..semconv import ERROR_TYPE, REASON, REPAIRS, STAGE_VERDICT
 
 REASON_KEYS = (ERROR_TYPE, STAGE_VERDICT, REASON, REPAIRS)  # the attributes that say why
 _MAX_NAME = 200  # characters of the name of a span, which a foreign library may make of any text

@@ -12,10 +12,10 @@ from typing import TypeAlias
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
-from .. import semconv
-from ..foreign_values import FaultBarrier
+from ..base import semconv
+from ..base.foreign_values import FaultBarrier
+from ..engine.report import CANCELLED, AttemptRow, StageRow
 from ..privacy import get_logger
-from ..report import CANCELLED, AttemptRow, StageRow
 from .failures import Facts, describe_status
 
 INTERNAL = SpanKind.INTERNAL

@@ -18,13 +18,13 @@ from opentelemetry.context import Context, attach, detach, get_current, set_valu
 from opentelemetry.propagators.textmap import DefaultGetter
 from opentelemetry.trace import INVALID_SPAN, Span, Tracer, TracerProvider, set_span_in_context
 
-from .. import semconv
-from ..call import CURRENT_CONVERSATION
-from ..errors import SetupError
-from ..foreign_values import FaultBarrier
-from ..options import check_type, refuse
+from ..base import semconv
+from ..base.foreign_values import FaultBarrier
+from ..base.options import check_type, refuse
+from ..base.setup_error import SetupError
+from ..engine.call import CURRENT_CONVERSATION
+from ..engine.report import CANCELLED
 from ..privacy import get_logger
-from ..report import CANCELLED
 from .attributes import to_wire_text
 from .failures import NO_FACTS
 from .spans import INTERNAL, end_span

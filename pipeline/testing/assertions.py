@@ -5,8 +5,8 @@ from __future__ import annotations
 import traceback
 from typing import Any, TypeVar
 
-from ..call import Outcome, is_failure
-from ..errors import ToolError
+from ..engine.call import Outcome, is_failure
+from ..engine.errors import ToolError
 from ..messages import render
 
 T = TypeVar("T")

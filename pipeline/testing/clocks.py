@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 import anyio
 import anyio.lowlevel
 
-from ..timing import TimeSource, replace_time
+from ..base.timing import TimeSource, replace_time
 
 _DEADLINE: ContextVar[float] = ContextVar("toolcall_fake_deadline", default=inf)  # of the task, on a fake clock
 _ROUNDING = 1e-6  # seconds; adding floats loses less, for any clock that shows less than a century

@@ -12,10 +12,11 @@ import anyio.lowlevel
 import attrs
 from returns.result import Failure
 
-from ..call import Call, ValidCall
-from ..errors import NotExecuted, SetupError, ToolError
+from ..base.setup_error import SetupError
+from ..engine.call import Call, ValidCall
+from ..engine.errors import NotExecuted, ToolError
+from ..engine.guards import Guards, NotBegunError, OneEffect
 from ..executors import Executor
-from ..guards import Guards, NotBegunError, OneEffect
 from ..tools.definition import Tool
 from .probes import (
     LOOPS,

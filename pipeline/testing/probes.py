@@ -18,8 +18,8 @@ import attrs
 from opentelemetry.context import attach, detach
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, Span, SpanContext, set_span_in_context
 
-from ..call import Call
-from ..guards import Guard
+from ..engine.call import Call
+from ..engine.guards import Guard
 from .clocks import no_waiting
 
 PATIENCE = 10.0  # seconds; a call of nothing but probes ends sooner

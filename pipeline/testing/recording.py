@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from opentelemetry.trace import TracerProvider
 
-from ..call import Call, Outcome
-from ..compose import Pipeline
-from ..compose.stage import Stage
-from ..errors import SetupError
+from ..base.setup_error import SetupError
+from ..engine.call import Call, Outcome
+from ..engine.compose import Pipeline
+from ..engine.compose.stage import Stage
 from ..messages import Wording
 from ..telemetry.queues import flush_queues
 from ..telemetry.setup import explain_missing_sdk, is_disabled

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from ..call import Call, Outcome
+from ..engine.call import Call, Outcome
 
 
 class ScriptedModel:

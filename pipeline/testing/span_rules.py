@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
-from ..errors import ERROR_TYPES
-from ..report import CANCELLED, NO_EXECUTOR, Attempt, CallReport, StageRecord
-from ..semconv import (
+from ..base.semconv import (
     ATTEMPT,
     ATTEMPTS,
     ERROR_TYPE,
@@ -23,6 +21,8 @@ from ..semconv import (
     STAGE_VERDICT,
     TOOL_NAME,
 )
+from ..engine.errors import ERROR_TYPES
+from ..engine.report import CANCELLED, NO_EXECUTOR, Attempt, CallReport, StageRecord
 from ..telemetry.detail import NOTABLE_STAGES, Stages
 from ..telemetry.span_tree import FinishedSpan, format_reasons, id_of, walk_tree
 from ..telemetry.spans import NOTABLE, collect_verdicts, find_deciding

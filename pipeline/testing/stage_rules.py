@@ -12,15 +12,15 @@ import anyio.lowlevel
 import attrs
 from returns.result import Failure, Success
 
-from ..call import Call, ResolvedCall, ValidCall
-from ..call_state import StateKey
-from ..compose.resources import OpenResources, list_resources
-from ..compose.stage import Stage
-from ..compose.stage_bugs import explain_answer, explain_verdict
-from ..errors import Crashed, Denied, Transient
-from ..guards import Guards, OneEffect, denies_effect
-from ..introspection import unwrap
-from ..report import LiveReport, error_of
+from ..base.introspection import unwrap
+from ..engine.call import Call, ResolvedCall, ValidCall
+from ..engine.call_state import StateKey
+from ..engine.compose.resources import OpenResources, list_resources
+from ..engine.compose.stage import Stage
+from ..engine.compose.stage_bugs import explain_answer, explain_verdict
+from ..engine.errors import Crashed, Denied, Transient
+from ..engine.guards import Guards, OneEffect, denies_effect
+from ..engine.report import LiveReport, error_of
 from ..tools import Effect, Tool
 from .probes import (
     LOOPS,

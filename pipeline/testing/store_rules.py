@@ -10,8 +10,8 @@ import anyio
 import anyio.lowlevel
 import attrs
 
-from .. import timing
-from ..errors import SetupError
+from ..base import timing
+from ..base.setup_error import SetupError
 from ..stores import ANY, Change, Entry, Store, StoreError
 from ..stores.store import Expected
 from .probes import LOOPS, PATIENCE, WHEN_CANCELLED, Breaks, on_each_loop

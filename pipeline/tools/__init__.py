@@ -1,6 +1,6 @@
 """Tools, the registry that holds them by name, and the meaning of their exceptions."""
 
-from ..introspection import is_async
+from ..base.introspection import is_async
 from .canonical import CanonicalNames
 from .classification import classify, classify_own, stays_crash
 from .context import ToolContext

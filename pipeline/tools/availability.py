@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
-from ..errors import Unavailable
+from ..engine.errors import Unavailable
 
 if TYPE_CHECKING:
     from .view import ToolView

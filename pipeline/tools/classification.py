@@ -27,8 +27,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ..errors import Crashed, ExecutionFailed, SetupError, ToolError
-from ..foreign_values import or_default
+from ..base.foreign_values import or_default
+from ..base.setup_error import SetupError
+from ..engine.errors import Crashed, ExecutionFailed, ToolError
 from ..privacy import PublicText, approved
 from .client_exceptions import WITHOUT_MEANING, find_meaning
 from .client_rules import parse_retry_after

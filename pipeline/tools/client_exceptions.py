@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from ..foreign_values import FaultBarrier
+from ..base.foreign_values import FaultBarrier
 from .client_rules import (
     Kind,
     Meaning,

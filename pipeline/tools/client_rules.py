@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ..foreign_values import or_default
+from ..base.foreign_values import or_default
 from ..privacy import PublicText, approved
 from .failure import FailureKind
 

@@ -9,9 +9,9 @@ from typing import Any, Generic, TypeAlias, cast, overload
 import attrs
 from typing_extensions import TypeVar
 
-from ..call_state import REQUIRED, State, StateKey, read_state
-from ..caller import Caller
-from ..report import Progress
+from ..engine.call_state import REQUIRED, State, StateKey, read_state
+from ..engine.caller import Caller
+from ..engine.report import Progress
 
 Deps = TypeVar("Deps", default=Any)  # of the caller's own object
 S = TypeVar("S")

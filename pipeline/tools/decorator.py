@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec,
 import attrs
 from typing_extensions import Unpack
 
-from ..errors import SetupError
-from ..introspection import get_docstring, get_open_parameters
+from ..base.introspection import get_docstring, get_open_parameters
+from ..base.setup_error import SetupError
 from ..parameters.docstrings import read_description
 from .context import ToolContext
 from .definition import Tool

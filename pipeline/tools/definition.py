@@ -9,8 +9,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 import attrs
 from typing_extensions import Unpack
 
-from ..errors import SetupError, ToolError
-from ..introspection import is_async, unwrap
+from ..base.introspection import is_async, unwrap
+from ..base.setup_error import SetupError
+from ..engine.errors import ToolError
 from ..parameters import Parameters, Parse, Undeclared, check_schema, copy_containers
 from ..privacy import PublicText
 from .error_tables import ErrorTable, build_error, declared

@@ -15,8 +15,9 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import attrs
 
-from ..errors import Crashed, ExecutionFailed, FailureDetails, SetupError, ToolError
-from ..foreign_values import FaultBarrier, or_default
+from ..base.foreign_values import FaultBarrier, or_default
+from ..base.setup_error import SetupError
+from ..engine.errors import Crashed, ExecutionFailed, FailureDetails, ToolError
 from ..messages.values import elide_middle
 from ..privacy import PublicText, approved
 from .client_rules import Kind, kind_of_status

@@ -9,7 +9,10 @@ from typing import Any, TypeAlias, cast, get_args
 
 import attrs
 
-from ..errors import (
+from ..base.introspection import is_async
+from ..base.setup_error import SetupError
+from ..base.timing import wall_time
+from ..engine.errors import (
     ERROR_TYPES,
     NO_DETAILS,
     Crashed,
@@ -22,15 +25,12 @@ from ..errors import (
     NeedsUserInput,
     Problem,
     ResourceNotFound,
-    SetupError,
     TimedOut,
     ToolError,
     Transient,
     Unavailable,
 )
-from ..introspection import is_async
 from ..privacy import PublicText, approved, get_logger
-from ..timing import wall_time
 from .client_rules import Kind, parse_retry_after, read_status
 from .failure import FailureKind, ToolFailed, as_public
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Literal, TypeAlias, cast
 
-from ..errors import FailureDetails, Landed
-from ..foreign_values import or_default
+from ..base.foreign_values import or_default
+from ..engine.errors import FailureDetails, Landed
 from ..privacy import PublicText, approved
 
 FailureKind: TypeAlias = Literal[

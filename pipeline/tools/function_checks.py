@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from inspect import Parameter
 from typing import Any, Final, get_args, get_origin
 
-from ..errors import SetupError
-from ..introspection import unwrap
+from ..base.introspection import unwrap
+from ..base.setup_error import SetupError
 from .context import ToolContext
 
 _BOUND: Final = ("self", "cls")

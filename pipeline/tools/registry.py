@@ -10,9 +10,10 @@ from weakref import WeakValueDictionary
 
 import attrs
 
-from ..errors import SetupError, Unavailable
-from ..introspection import unwrap
-from ..provider_names import ProviderNames
+from ..base.introspection import unwrap
+from ..base.provider_names import ProviderNames
+from ..base.setup_error import SetupError
+from ..engine.errors import Unavailable
 from .availability import RemovalGate
 from .decorator import ToolDecorator
 from .definition import Tool

@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast, get_args
 
-from ..errors import SetupError, ToolError
-from ..introspection import is_async, unwrap
-from ..options import check_count, check_function, check_number, refuse
+from ..base.introspection import is_async, unwrap
+from ..base.options import check_count, check_function, check_number, refuse
+from ..base.setup_error import SetupError
+from ..engine.errors import ToolError
 from ..parameters import Undeclared, check_schema
 from .client_rules import Kind
 from .error_tables import KINDS, Errors, ErrorTable

@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from threading import Lock
 from typing import Any, TypeAlias
 
-from ..errors import SetupError, Unavailable
-from ..foreign_values import FaultBarrier
-from ..forking import register_after_fork
-from ..options import read_names
+from ..base.foreign_values import FaultBarrier
+from ..base.forking import register_after_fork
+from ..base.options import read_names
+from ..base.provider_names import ProviderNames
+from ..base.setup_error import SetupError
+from ..engine.errors import Unavailable
 from ..privacy import get_logger
-from ..provider_names import ProviderNames
 from .availability import ToolLock, ToolLocks, ViewGate
 from .definition import Tool
 from .matching import Spelling
@@ -129,7 +130,7 @@ class ToolView:
         """Return the name that each tool of the registry has at a model provider, by the tool's own name.
 
         Args:
-            longest: Characters that the provider accepts in a name; one of `toolcall_pipeline.provider_names.LIMITS`.
+            longest: Characters that the provider accepts in a name; one of `toolcall_pipeline.base.provider_names.LIMITS`.
 
         Returns:
             A name of letters from a to z, digits, ``_`` and ``-`` for each tool, no two the same.

@@ -29,8 +29,8 @@ from toolcall_pipeline import (
     Transient,
     Unavailable,
     approved,
-    timing,
 )
+from toolcall_pipeline.base import timing
 from toolcall_pipeline.executors import Executor, Loop
 from toolcall_pipeline.middlewares import Available, Classify, Concurrency, Execute, Resolve, Retry, Timeout, Validate
 

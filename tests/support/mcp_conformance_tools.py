@@ -10,7 +10,8 @@ from typing import Any
 
 import anyio
 
-from toolcall_pipeline import Tool, ToolContext, ToolFailed, ToolRegistry, timing
+from toolcall_pipeline import Tool, ToolContext, ToolFailed, ToolRegistry
+from toolcall_pipeline.base import timing
 from toolcall_pipeline.mcp import REQUEST
 from toolcall_pipeline.messages import Audio
 from toolcall_pipeline.middlewares import standard

@@ -11,7 +11,8 @@ import anyio.lowlevel
 import pytest
 
 from support import PATIENT
-from toolcall_pipeline import ToolRegistry, timing
+from toolcall_pipeline import ToolRegistry
+from toolcall_pipeline.base import timing
 from toolcall_pipeline.mcp.adding import add_server
 from toolcall_pipeline.mcp.remote_server import RemoteServer
 from toolcall_pipeline.mcp.server_session import SessionLostError

@@ -27,8 +27,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Tracer
 
-from toolcall_pipeline import Call, Effect, Tool, ValidCall, timing
-from toolcall_pipeline.compose import recorded_chain
+from toolcall_pipeline import Call, Effect, Tool, ValidCall
+from toolcall_pipeline.base import timing
+from toolcall_pipeline.engine.compose import recorded_chain
 from toolcall_pipeline.telemetry.spans import make_stage_spans
 
 PATIENT = 120  # seconds until a test gives up, on however slow a machine; none that passes waits so long

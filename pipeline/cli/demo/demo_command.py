@@ -25,8 +25,8 @@ from rich.text import Text
 
 from toolcall_pipeline.middlewares import Trace, standard
 
-from ...call import is_failure
-from ...compose.pipeline import Pipeline
+from ...engine.call import is_failure
+from ...engine.compose.pipeline import Pipeline
 from ...messages import render
 from ...privacy import dump_neutral_json, neutralise
 from ...telemetry.setup import configure

@@ -12,8 +12,8 @@ from typing import Any, get_args
 
 import attrs
 
-from ...errors import InvalidParams, MalformedCall, OutcomeUnknown, ToolError, UnknownTool
-from ...foreign_values import or_default
+from ...base.foreign_values import or_default
+from ...engine.errors import InvalidParams, MalformedCall, OutcomeUnknown, ToolError, UnknownTool
 from ...messages import Wording, render
 from ...messages.profiles import PROFILES
 from ...privacy import find_flaws

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ...errors import SetupError
+from ...base.setup_error import SetupError
 from ...messages import Wording
 from ...messages.style import CHARACTERS_PER_TOKEN, get_profile
 from ...messages.text import format_count

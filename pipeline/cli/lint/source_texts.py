@@ -19,8 +19,8 @@ from typing import Any, cast
 import attrs
 from returns.result import Failure
 
-from ...errors import ERROR_TYPES, FailureDetails, Problem
-from ...introspection import unwrap
+from ...base.introspection import unwrap
+from ...engine.errors import ERROR_TYPES, FailureDetails, Problem
 from ...privacy import approved, find_flaws, public_fields
 from ...tools.definition import Tool
 from ...tools.failure import ToolFailed

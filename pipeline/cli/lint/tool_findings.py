@@ -15,11 +15,11 @@ import attrs
 
 from ...adapters import anthropic, openai
 from ...adapters.definable import find_top_union, has_odd_names
-from ...errors import SetupError
-from ...introspection import unwrap
+from ...base.introspection import unwrap
+from ...base.provider_names import ANTHROPIC, OPENAI
+from ...base.setup_error import SetupError
 from ...messages.style import CHARACTERS_PER_TOKEN
 from ...privacy import neutralise
-from ...provider_names import ANTHROPIC, OPENAI
 from ...tools.definition import Tool
 from ...tools.view import ToolView
 from ..list_tools import as_mapping, list_parameters

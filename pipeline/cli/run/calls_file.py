@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 
 import anyio
 
-from ...call import Call
+from ...engine.call import Call
 from ...parameters.exact_json import TwinError, build_object
 from ..terminal_text import CommandError
 

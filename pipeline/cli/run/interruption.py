@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from time import perf_counter
 
-from ...event_loops import PORTAL
+from ...base.event_loops import PORTAL
 from ..stdio import redirect_to_stderr
 from .progress import SHOW_CURSOR
 

@@ -17,12 +17,13 @@ from typing import Any, ClassVar
 import attrs
 from returns.result import Failure
 
-from ...call import Call, Outcome, ResolvedCall, ValidCall, make_uuid
-from ...call_state import StateKey
-from ...compose import Handler, Placement
-from ...compose.pipeline import Pipeline
-from ...errors import OutcomeUnknown, SetupError
-from ...foreign_values import or_default
+from ...base.foreign_values import or_default
+from ...base.setup_error import SetupError
+from ...engine.call import Call, Outcome, ResolvedCall, ValidCall, make_uuid
+from ...engine.call_state import StateKey
+from ...engine.compose import Handler, Placement
+from ...engine.compose.pipeline import Pipeline
+from ...engine.errors import OutcomeUnknown
 from ...identity import intent_of, join_digest
 from ...ledger import Delivery, Names, lives
 from ...messages.text import format_count

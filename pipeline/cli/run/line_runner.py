@@ -14,9 +14,10 @@ import anyio
 import attrs
 from rich.progress import Progress
 
-from ...call import Call
-from ...compose.pipeline import Pipeline
-from ...errors import Crashed, SetupError
+from ...base.setup_error import SetupError
+from ...engine.call import Call
+from ...engine.compose.pipeline import Pipeline
+from ...engine.errors import Crashed
 from ...executors import Executor, Thread
 from ...messages import render
 from ...privacy import make_mask

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import attrs
 
-from ...call import is_failure
-from ...errors import InvalidParams, Repair
+from ...engine.call import is_failure
+from ...engine.errors import InvalidParams, Repair
+from ...engine.report import Attempt, CallReport
+from ...engine.report.content import render_outcome
 from ...privacy import dump_neutral_json
-from ...report import Attempt, CallReport
-from ...report.content import render_outcome
 from .calls_file import CallLine
 
 MALFORMED = "malformed_line"  # the kind of a line that is not a call; not a ToolError, because nothing was called

@@ -14,8 +14,8 @@ import anyio
 
 from toolcall_pipeline.middlewares import standard
 
-from ...compose.pipeline import Pipeline
-from ...errors import SetupError
+from ...base.setup_error import SetupError
+from ...engine.compose.pipeline import Pipeline
 from ...executors import Executor, Thread
 from ...messages.text import format_count
 from ..asker import NOBODY, Asker

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from threading import Event, Thread
 from typing import Any
 
-from ...event_loops import get_event_loop
+from ...base.event_loops import get_event_loop
 
 
 class Connection:

@@ -13,11 +13,12 @@ from weakref import WeakKeyDictionary
 import anyio
 from returns.result import Failure
 
-from ...call import ValidCall
-from ...errors import Crashed, SetupError, Transient
-from ...event_loops import get_event_loop
-from ...introspection import is_async
-from ...options import check_count
+from ...base.event_loops import get_event_loop
+from ...base.introspection import is_async
+from ...base.options import check_count
+from ...base.setup_error import SetupError
+from ...engine.call import ValidCall
+from ...engine.errors import Crashed, Transient
 from ...stage_state.loop_state import drop_loop_state, end_with_loop, get_loop_state
 from ...tools.definition import Tool
 from ..body import begin_body, end_body

@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from itertools import count
 
-from ...report import Progress
+from ...engine.report import Progress
 from ..remote_progress import Step, number_step
 
 _MAX_STEPS = 100  # of one job that wait, and that one answer has; beyond them the oldest go

@@ -13,8 +13,8 @@ from typing import Any
 
 import anyio
 
-from ...call import ValidCall
-from ...event_loops import EventLoop, Signal
+from ...base.event_loops import EventLoop, Signal
+from ...engine.call import ValidCall
 from ..body import end_body
 from ..remote_call import Job
 from ..remote_progress import HeardSteps

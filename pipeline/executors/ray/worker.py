@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any, TypeAlias, cast
 
-from ...introspection import is_async
+from ...base.introspection import is_async
 from ..function_address import Function, load_function
 from ..job_runner import await_value, run_async_job, run_job
 from ..remote_call import Job, Reply, encode_not_begun, encode_reply, is_plain

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...errors import ERROR_TYPES
+from ...engine.errors import ERROR_TYPES
 from ..templates import Texts
 
 # llmproc's "Tool Error Handling Guidelines": one text for every tool that is not available, the details of wrong

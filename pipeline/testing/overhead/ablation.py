@@ -13,12 +13,12 @@ from typing import Any, Literal, TypeAlias
 import attrs
 from returns.result import Success
 
-from ...call import Call, Outcome, ResolvedCall, ValidCall
-from ...compose.pipeline import Pipeline
-from ...compose.placement import Placement
-from ...compose.stage import Handler, Stage
-from ...errors import SetupError
-from ...report import kind_of
+from ...base.setup_error import SetupError
+from ...engine.call import Call, Outcome, ResolvedCall, ValidCall
+from ...engine.compose.pipeline import Pipeline
+from ...engine.compose.placement import Placement
+from ...engine.compose.stage import Handler, Stage
+from ...engine.report import kind_of
 from .sample_calls import Bodies
 
 How: TypeAlias = Literal["left out", "pass-through"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from ...compose.stage import Role
+from ...engine.compose.stage import Role
 from .ablation import Allocations, How
 from .figures import Figure
 

@@ -7,10 +7,10 @@ from math import inf
 
 import attrs
 
-from ...call import Call
-from ...compose.pipeline import Pipeline
-from ...errors import SetupError
-from ...options import check_count, check_number
+from ...base.options import check_count, check_number
+from ...base.setup_error import SetupError
+from ...engine.call import Call
+from ...engine.compose.pipeline import Pipeline
 from .figures import Figure
 from .measurement import Measurement, Options
 from .measuring import Backend, run_measurement

@@ -11,9 +11,9 @@ from typing import Any, Literal, Self
 
 import attrs
 
-from ...call import Call
-from ...compose.pipeline import Pipeline
-from ...report import kind_of
+from ...engine.call import Call
+from ...engine.compose.pipeline import Pipeline
+from ...engine.report import kind_of
 from ...telemetry.queues import flush_queues
 from ..clocks import no_waiting
 from .ablation import Pair, Samples, count_allocations, leave_out, make_lean, pass_on

@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import anyio
 
-from ...call import Call
-from ...compose.pipeline import Pipeline
-from ...errors import SetupError
-from ...options import check_count, check_number, check_type
+from ...base.options import check_count, check_number, check_type
+from ...base.setup_error import SetupError
+from ...engine.call import Call
+from ...engine.compose.pipeline import Pipeline
 from .costs import Overhead
 from .measurement import ASKED, Measurement, Options
 from .rounds import UnlikeError, explain_unlike

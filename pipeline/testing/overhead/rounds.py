@@ -12,9 +12,9 @@ import anyio
 import attrs
 from returns.result import Failure, Success
 
-from ...call import Call
-from ...errors import SetupError
-from ...report import kind_of
+from ...base.setup_error import SetupError
+from ...engine.call import Call
+from ...engine.report import kind_of
 from .figures import Figure
 from .slices import Batch, Scenario, Spent, probe, run_there_and_back
 

@@ -11,12 +11,13 @@ from typing import Any, cast, get_args
 import attrs
 from returns.result import Failure
 
-from ...call import Call, is_failure
-from ...compose.pipeline import Pipeline
-from ...errors import Crashed, InvalidParams, MalformedCall, SetupError, ToolError, Transient, UnknownTool
-from ...introspection import is_async
+from ...base.introspection import is_async
+from ...base.setup_error import SetupError
+from ...engine.call import Call, is_failure
+from ...engine.compose.pipeline import Pipeline
+from ...engine.errors import Crashed, InvalidParams, MalformedCall, ToolError, Transient, UnknownTool
+from ...engine.report import kind_of
 from ...messages import render
-from ...report import kind_of
 from ...tools import Tool
 
 _PATCHED = ("fn", "run_in", "anywhere")

@@ -1,0 +1,1 @@
+"""What every room reads: options, introspection, time, event loops and the names of the conventions."""

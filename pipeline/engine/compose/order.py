@@ -1,0 +1,95 @@
+"""The rules for the order of stages, checked when a pipeline is built."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from typing import Any, cast
+
+from ...base.setup_error import SetupError
+from ...tools.view import ToolView
+from ..call import Call
+from .phases import depth
+from .stage import Stage
+
+_INSTALLED_LATER = frozenset(("batch", "invalid"))
+
+
+def check_order(stages: Sequence[Stage]) -> None:
+    """Check the stages of a pipeline, outermost first.
+
+    Raises:
+        SetupError: Two stages have one name; an observer is not outermost; a stage needs a later phase than there is
+            at its place; there is not exactly one end, in the last place; a stage stands around one that it must
+            stand inside of, or lacks one inside that it needs; or two stages repeat what is inside of them.
+    """
+    _check_names(stages)
+    _check_ends(stages)
+    _check_phases(stages)
+    _check_placements(stages)
+
+
+def check_tool_names(stages: Sequence[Stage], registries: Sequence[ToolView]) -> None:
+    """Check the names of tools in the options of stages, as `Placement.tool_options` declares them.
+
+    Raises:
+        SetupError: None of the registries has a tool of that name. Nothing is known without a registry that holds a
+            tool; and the tools of `toolcall_pipeline.builtin` are always installed later, since they need the pipeline.
+    """
+    known = {name for registry in registries for name in registry.tools} - _INSTALLED_LATER
+    for stage in stages if known else ():
+        for option in stage.placement.tool_options:
+            named: Any = getattr(stage.obj, option, None)
+            names = cast("Collection[str]", named) if isinstance(named, Collection) else ()
+            for name in names:
+                if name not in known and name not in _INSTALLED_LATER:
+                    from difflib import get_close_matches  # only here
+
+                    near = get_close_matches(name, known, 1)
+                    hint = f"did you mean {near[0]!r}?" if near else "register it before the pipeline is built"
+                    raise SetupError(f"{stage.name}: `{option}` names {name!r}, and there is no such tool; {hint}")
+
+
+def _check_names(stages: Sequence[Stage]) -> None:
+    seen: dict[str, Stage] = {}
+    for stage in stages:
+        if (first := seen.get(stage.name)) is not None:
+            raise SetupError(
+                f"two stages are called {stage.name!r}: {first.obj!r} and {stage.obj!r}; give one of them name="
+            )
+        seen[stage.name] = stage
+
+
+def _check_ends(stages: Sequence[Stage]) -> None:
+    for outside, stage in pairwise(stages):
+        if stage.role == "observe":
+            raise SetupError(f"{stage.name} must stand outermost, not after {outside.name}")
+    if not stages or stages[-1].role != "end" or any(stage.role == "end" for stage in stages[:-1]):
+        raise SetupError("a pipeline has one end, and it stands last")
+
+
+def _check_phases(stages: Sequence[Stage]) -> None:
+    phase: type[Call] = Call
+    for stage in stages:
+        if stage.role == "observe":
+            continue
+        takes, gives = stage.phases()
+        if not issubclass(phase, takes):
+            raise SetupError(f"{stage.name} needs a {takes.__name__} and stands where there is a {phase.__name__}")
+        phase = max(phase, gives, key=depth)
+
+
+def _check_placements(stages: Sequence[Stage]) -> None:
+    kinds = [stage.placement.kind for stage in stages]
+    for place, stage in enumerate(stages):
+        placement = stage.placement
+        for inner_place, inner in enumerate(stages[place + 1 :], place + 1):
+            reason = placement.inside_of.get(kinds[inner_place]) if kinds[inner_place] else None
+            if reason is not None and not (placement.kind and placement.kind in kinds[inner_place:]):
+                raise SetupError(f"{stage.name} must stand inside of {inner.name}: {reason}")
+        for kind, reason in placement.needs.items():
+            if kind not in (inside := kinds[place + 1 :]) and "" not in inside:  # who knows what your own stage does
+                raise SetupError(f"{stage.name} needs {kind} inside of it: {reason}")
+    repeating = [stage.name for stage in stages if stage.placement.repeats]
+    if len(repeating) > 1:
+        raise SetupError(f"{' and '.join(repeating)} both repeat what is inside of them; a pipeline has one such stage")

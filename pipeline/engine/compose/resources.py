@@ -1,0 +1,165 @@
+"""Resources: the connections, pools and other async context managers that the stages of a pipeline hold open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
+from math import inf
+from threading import Lock
+from types import TracebackType
+from typing import Any, TypeAlias, cast
+
+import attrs
+from anyio import CancelScope, current_effective_deadline, current_time
+
+from ...base.event_loops import get_event_loop
+from ...base.forking import register_after_fork
+from .stage import Stage
+
+Resource: TypeAlias = AbstractAsyncContextManager[Any]
+_CLOSING = 10.0  # seconds
+
+
+@attrs.define(eq=False)
+class _Held:
+    """An open resource. Pipelines may share a stage: the first one opens it, and the last one closes it."""
+
+    resource: Resource
+    users: int = 1
+    stack: AsyncExitStack = attrs.field(factory=AsyncExitStack)
+
+
+class _InProcess:
+    """The resources of all pipelines. One that opens or closes just now is not open, and the next user waits."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, _Held] = {}  # the open ones, by id of the resource
+        self._restart_in_child()
+        register_after_fork(self._restart_in_child)
+
+    def _restart_in_child(self) -> None:
+        self._lock = Lock()  # pipelines of several threads may share a stage
+        self._moving: dict[int, list[Callable[[], None]]] = {}  # by the same id; what wakes who waits for it
+
+    async def open(self, resource: Resource) -> _Held:
+        while True:
+            with self._lock:
+                held = self.held.get(id(resource))
+                if held is not None:
+                    held.users += 1
+                    return held
+                waiting = self._moving.get(id(resource))
+                if waiting is None:
+                    self._moving[id(resource)] = []
+                    break
+                loop = get_event_loop()
+                moved = loop.make_signal()
+                waiting.append(partial(loop.call_soon, loop.set, moved))
+            await moved
+        held = _Held(resource)
+        try:
+            await held.stack.enter_async_context(resource)
+            self.held[id(resource)] = held
+        finally:
+            self._end_move(resource)
+        return held
+
+    async def close(
+        self,
+        held: _Held,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            held.users -= 1
+            if held.users:
+                return
+            del self.held[id(held.resource)]
+            self._moving[id(held.resource)] = []
+        try:
+            await held.stack.__aexit__(kind, exc, traceback)
+        finally:
+            self._end_move(held.resource)
+
+    def _end_move(self, resource: Resource) -> None:
+        with self._lock:
+            waiting = self._moving.pop(id(resource))
+        for wake in waiting:
+            wake()
+
+
+_IN_PROCESS = _InProcess()
+
+
+@attrs.define(eq=False)
+class OpenResources:
+    """Opens the resources in their order, and closes them in the opposite one: an async context manager.
+
+    If one fails to open, or its task is cancelled meanwhile, those that were opened before it are closed again. In a
+    cancelled task they have 10 seconds in all to close.
+
+    Args:
+        resources: The context managers to open, outermost first.
+    """
+
+    resources: Iterable[Resource]
+    _stack: AsyncExitStack = attrs.field(init=False, factory=AsyncExitStack)
+    _until: float | None = attrs.field(init=False, default=None)  # when they must be closed, once that is cancelled
+
+    async def __aenter__(self) -> None:
+        """Raises what one of them raised."""
+        try:
+            for resource in self.resources:
+                self._stack.push_async_exit(partial(self._close, await _IN_PROCESS.open(resource)))
+        except BaseException as exc:
+            await self._stack.__aexit__(type(exc), exc, exc.__traceback__)
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, exc, traceback)
+
+    async def _close(self, held: _Held, *exc_info: Any) -> None:
+        if current_effective_deadline() > -inf:
+            # No scope here: a resource may leave one that it entered when it opened.
+            await _IN_PROCESS.close(held, *exc_info)
+            return
+        if self._until is None:
+            self._until = current_time() + _CLOSING
+        with CancelScope(deadline=self._until, shield=True):
+            await _IN_PROCESS.close(held, *exc_info)
+
+
+def list_resources(stages: Iterable[Stage]) -> tuple[Resource, ...]:
+    """Return the context managers that the stages want opened, outermost first, each once.
+
+    That is each one in the tuple ``resources`` of a stage, as `Execute` lists its executors there, and then the stage
+    itself if it is one.
+    """
+    found = (each for stage in stages for each in _resources_of(stage.obj))
+    return tuple({id(each): each for each in found}.values())
+
+
+def needs_opening(resource: object) -> bool:
+    """Whether it must be opened before it is used. An executor that opens itself says ``opens_itself = True``."""
+    return not getattr(resource, "opens_itself", False)
+
+
+def find_closed(resources: Iterable[Resource]) -> Resource | None:
+    """The first of them that is not open; None: all are."""
+    return next((each for each in resources if id(each) not in _IN_PROCESS.held), None)
+
+
+def _resources_of(obj: Any) -> Iterator[Resource]:
+    listed: Any = getattr(obj, "resources", ())
+    if isinstance(listed, tuple):  # else it is something of its own
+        yield from (each for each in cast("tuple[Any, ...]", listed) if _is_resource(each))
+    if _is_resource(obj):  # behind them: it may use them while it opens and closes
+        yield obj
+
+
+def _is_resource(obj: Any) -> bool:
+    return hasattr(cast("type[Any]", type(obj)), "__aenter__")

@@ -1,0 +1,302 @@
+"""Runner: takes one call through the compiled stages.
+
+A call takes one of two ways, and which one is decided once, after its tool is known and before anything else runs::
+
+    call ─▶ resolve first ─▶ does a recorder or the caller want a report?
+                                   │no                            │yes
+                                   ▼                              ▼
+                             other checks                   LiveReport, guards
+                                   ▼                              ▼
+                           guards ─▶ plain chain           recorded checks ─▶ recorded chain
+                                   │                              │
+                                   ╰────▶ Success, or `FailureFinisher` ◀────╯
+
+The checks at the front run in the frame of `Runner.run`; the chains are compiled once for each pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from logging import DEBUG
+from time import perf_counter_ns, time_ns
+from typing import Any, TypeAlias, cast
+from weakref import ref
+
+import attrs
+from returns.result import Failure, Success
+
+from ...base.event_loops import is_stray_cancellation
+from ...identity.once import Flights, has_scope, once_per_intent
+from ...messages.wording import Wording
+from ...privacy import RedactionPolicy
+from ...telemetry.listeners import is_enabled_for, observe_flow
+from ...tools.definition import Tool
+from ...tools.view import ToolView
+from ..call import CURRENT_CONVERSATION, Call, Outcome, ResolvedCall, ValidCall, set_wording
+from ..caller import Origin
+from ..errors import Crashed
+from ..guards import Guards, OneEffect, OpenTools
+from ..report import (
+    CANCELLED,
+    CallReport,
+    LiveReport,
+    LiveSink,
+    Recorder,
+    StreamedReport,
+    begin_report,
+    find_decision,
+    kind_of,
+)
+from .deadline import run_within
+from .failure_finisher import FailureFinisher
+from .plain_chain import compile_plain
+from .recorded_chain import compile_recorded, compile_recorded_checks
+from .stage import Handler, Stage
+from .stage_bugs import explain_verdict, unwrap_call
+
+_Check: TypeAlias = Callable[[Any], Any]
+_Observe: TypeAlias = Callable[[Tool[..., Any] | None, int], Recorder | None]
+_BeginTurn: TypeAlias = Callable[[], AbstractContextManager[object] | None]
+
+
+@attrs.define(eq=False)
+class ReportRequest:
+    """The caller waits for the report of one call.
+
+    Attributes:
+        sink: Receives the steps of the call while it runs. None: nothing does.
+        report: The report, once the call has ended.
+    """
+
+    sink: LiveSink | None = None
+    report: CallReport | None = None
+
+
+class Runner:
+    """The stages, compiled once. See the picture above."""
+
+    def __init__(self, stages: Sequence[Stage], registries: Sequence[ToolView], wording: Wording | None = None) -> None:
+        self.wording = wording
+        observers = [stage for stage in stages if stage.role == "observe"]
+        inner = [stage for stage in stages if stage.role != "observe"]
+        leading = next(place for place, stage in enumerate(inner) if stage.role != "check")
+        first = inner[0] if leading > 0 and inner[0].finds else None
+        checks = inner[0 if first is None else 1 : leading]
+        self._leading = inner[:leading]
+        self._observe: _Observe = observers[0].run if observers else observe_flow
+        self._is_observed = bool(observers)
+        self.begin_turn: _BeginTurn = getattr(observers[0].obj, "begin_turn", _no_turn) if observers else _no_turn
+        self._resolver_name = None if first is None else first.name
+        self._resolver: _Check = _unchanged if first is None else first.run
+        self._checks: tuple[_Check, ...] = tuple(stage.run for stage in checks)
+        self._check_names = tuple(stage.name for stage in checks)
+        self._registries = registries
+        self.redaction = RedactionPolicy(registries, getattr(observers[0].obj, "redact", None) if observers else None)
+        gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
+        self._gate = (OpenTools(gates),) if gates else ()
+        self._guards_of_reads = Guards.of_reads(gates)
+        self._origin = Origin(ref(self))
+        self._flights = Flights()
+        self._has_ledger = any(stage.placement.kind == "ledger" for stage in stages)
+        self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
+        answering = [stage for stage in inner[leading:] if not stage.placement.announces_body] or inner[leading:]
+        resolve_behind = self._find if first is None else None
+        self._finish = FailureFinisher(self._leading, answering, registries, resolve_behind, inner[leading:]).finish
+        self._check_recorded = compile_recorded_checks(checks)
+        self._recorded = compile_recorded(inner[leading:])
+        self._plain = compile_plain(inner[leading:], self._guards_of_reads)
+
+    async def run(self, call: Call, request: ReportRequest | None = None) -> Outcome:  # noqa: C901, PLR0912, PLR0915  # one page
+        """Run one call. Never raises an Exception; cancellation and KeyboardInterrupt pass through.
+
+        Args:
+            call: The call.
+            request: Receives the report of the call. None: the caller wants none.
+        """
+        began = time_ns() if self._is_observed or request is not None or is_enabled_for(DEBUG) else 0
+        reached: Any = call  # in the phase that it has reached
+        verdict: Any = call
+        recorder: Recorder | None = None
+        effect: OneEffect | None = None
+        outcome: Any  # a bare Crashed: a stage raised
+        try:
+            if call.report is not None:  # the report of another pipeline, whose stage made this call
+                call = reached = call.under(None, call.guards)
+            try:
+                reached.wording = self.wording  # of the call that was handed in, whose phases take it over
+            except AttributeError:  # its class is frozen
+                set_wording(reached, self.wording)
+            if not call.conversation and (conversation := _current_conversation()):
+                call = reached = call.asked_by(conversation=conversation)
+            # The tool is found before the recorder is asked: the span of the call has its name from the start. Local
+            # names: Python looks for `self._resolver(…)` as a method first, and finds the attribute last.
+            resolver, observe, plain = self._resolver, self._observe, self._plain
+            tool: Any = None
+            try:
+                verdict = resolver(call)
+            except Exception as exc:  # noqa: BLE001  # caught here, so that the crash of this check is recorded, too
+                verdict = Failure(Crashed(exc))
+            if type(verdict) is _SUCCESS:
+                verdict = unwrap_call(verdict)
+            if began:
+                resolved_at = time_ns()
+                if self._resolver_name is not None and type(verdict) is not _FAILURE:
+                    tool = verdict.tool
+                recorder = observe(tool, began)
+                if request is not None or (recorder is not None and recorder.is_sampled):
+                    sink = None if request is None else request.sink
+                    times, name = (began, resolved_at), self._resolver_name
+                    report = begin_report(call, times, name, verdict, recorder, sink, self.redaction)
+                    recorder = None  # the report ends it
+                    return await self._run_recorded(report, verdict, request)
+            if type(verdict) is _FAILURE:
+                return self._finish(call, reached, verdict, None, None, (self._leading[0].name, ""))
+            for check in self._checks:
+                reached = verdict
+                verdict = check(reached)
+                if type(verdict) is _FAILURE:
+                    decider = self._check_names[self._checks.index(check)]
+                    return self._finish(call, reached, verdict, None, None, (decider, ""))
+                if type(verdict) is _SUCCESS:
+                    verdict = unwrap_call(verdict)
+            reached = verdict
+            if type(verdict) is not _VALID_CALL or verdict is call:
+                guards, effect = self._make_guards(call, verdict)
+                reached = verdict.under(None, guards)
+            elif (tool := verdict.tool).effect == "read" and not tool.context and call.guards is None:
+                verdict.guards = self._guards_of_reads  # a check made it for this call, so nothing else holds it
+            else:
+                verdict.guards, effect = self._make_guards(call, verdict)
+            if effect is not None and self._remembers(call):
+                outcome = await self._run_once(reached, effect, plain)
+            elif call.timeout is None:
+                outcome = await plain(reached)
+            else:
+                outcome = await run_within(call.timeout, reached, plain)
+        except BaseException as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
+            outcome = _read_raise(exc, self._leading, verdict)
+        finally:
+            if recorder is not None:  # sampled out: what ran inside has inherited the decision
+                recorder.call_ends(None, None)
+        if type(outcome) is _SUCCESS:
+            success: Outcome = outcome  # a cast is a call
+            return success
+        return self._finish(call, reached, outcome, effect)
+
+    async def _run_recorded(self, report: LiveReport, verdict: Any, request: ReportRequest | None) -> Outcome:
+        """Run the rest of a call with a report."""
+        call = report.call
+        reached: Any = call
+        effect: OneEffect | None = None
+        outcome: Any = _CANCELLED
+        try:
+            if type(verdict) is _FAILURE:
+                outcome = verdict
+            else:
+                guards, effect = self._make_guards(call, verdict)
+                reached = verdict.under(report, guards)
+                checked = self._check_recorded(reached)
+                if not isinstance(checked, _CALL):
+                    outcome = checked
+                elif effect is not None and self._remembers(call):
+                    outcome = await self._run_once(checked, effect, self._recorded)
+                elif call.timeout is None:
+                    outcome = await self._recorded(checked)
+                else:
+                    outcome = await run_within(call.timeout, checked, self._recorded)
+        except BaseException as exc:  # noqa: BLE001  # as in run; the checks but the first are in the chain here
+            outcome = _read_raise(exc, self._leading[:1], verdict)
+        finally:  # a cancelled call is recorded too, though it has no outcome
+            if outcome is not _CANCELLED and type(outcome) is not _SUCCESS:  # in the span, for the log's trace ids
+                row = find_decision(report.rows, kind_of(outcome) if type(outcome) is _FAILURE else _INTERNAL)
+                decision = ("", "") if row is None else (row[0], row[5])
+                outcome = self._finish(call, reached, outcome, effect, report.params, decision)
+            _end_report(report, outcome)
+        if request is not None:
+            request.report = report.copy()
+        report.outcome = None  # the traceback of a cause holds the call, which would hold the cause
+        return cast("Outcome", outcome)
+
+    def _make_guards(self, call: Call, reached: Any) -> tuple[Guards, OneEffect | None]:
+        """The guards of the call, inside of those that its caller has put on it; and the one of its effect, if any."""
+        tool: Tool[..., Any] | None = reached.tool if isinstance(reached, ResolvedCall) else None
+        may_call = tool is None or tool.context  # only a ToolContext shows a tool its caller
+        effect = None if tool is not None and tool.effect == "read" else OneEffect(tool)
+        if call.guards is None and not may_call:
+            return self._guards_of_reads if effect is None else self._guards_of_reads.with_effect(effect), effect
+        origin = (self._origin,) if may_call else ()
+        effects = () if effect is None else (effect,)
+        return Guards.of(*origin, *self._gate, *effects, outer=call.guards), effect
+
+    def _remembers(self, call: Call) -> bool:
+        """Whether the intent of a call is remembered: it is of a conversation, of a turn, or of a known reply."""
+        if self._has_ledger:  # which knows all of this, and what other processes did
+            return False
+        return bool(call.conversation or call.reply or (call.guards is not None and has_scope(call.guards)))
+
+    def _run_once(self, call: Any, effect: OneEffect, inside: Handler[Any]) -> Awaitable[Outcome]:
+        if call.timeout is None:
+            return once_per_intent(call, effect, inside, self._flights)
+        remembered = partial(once_per_intent, effect=effect, inside=inside, flights=self._flights)
+        return run_within(call.timeout, call, remembered)
+
+    def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
+        """As `Pipeline.resolve`."""
+        if self._find is None:
+            return None
+        return cast("ResolvedCall | Failure[Any]", unwrap_call(self._find(call)))
+
+    def find(self, name: object, /) -> Tool[..., Any] | None:
+        """As `Pipeline.find`."""
+        if isinstance(name, str):
+            for registry in self._registries:
+                if (tool := registry.tools.get(name)) is not None:
+                    return tool
+        return None
+
+
+def _read_raise(exc: BaseException, checks: Sequence[Stage], verdict: object) -> Crashed:
+    """Make a Crashed of an exception that a stage raised; called while it is handled.
+
+    Raises:
+        BaseException: It is not an Exception, such as the cancellation of the caller: it passes.
+    """
+    if isinstance(exc, Exception):
+        return Crashed(explain_verdict(checks, verdict) or exc)
+    if is_stray_cancellation(exc):
+        return Crashed(exc)
+    raise exc
+
+
+def _end_report(report: LiveReport, outcome: Any) -> None:
+    kind: str | None = CANCELLED
+    if outcome is not _CANCELLED:
+        kind = kind_of(outcome)
+        report.outcome = outcome
+    report.ended = perf_counter_ns()
+    if report.recorder is not None:
+        report.recorder.call_ends(report, kind)
+    if type(report) is StreamedReport:
+        report.end_stream()
+
+
+_current_conversation = CURRENT_CONVERSATION.get  # bound once, and not for each call
+
+
+def _no_turn() -> None:
+    return None
+
+
+def _unchanged(call: Any) -> Any:
+    return call
+
+
+# By these names a type checker does not narrow a value of any type to one of unknown things.
+_FAILURE: Any = Failure
+_SUCCESS: Any = Success
+_CALL: Any = Call
+_VALID_CALL: Any = ValidCall
+_INTERNAL = Crashed.kind  # of an answer that is no outcome
+_CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it

@@ -1,0 +1,74 @@
+"""ErrorKind: the facts that hold for all errors of one class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, NotRequired, Self, TypeAlias, TypedDict, Unpack, cast
+
+from ..privacy import reduce_publicly
+
+FixableBy: TypeAlias = Literal["model", "runtime", "human", "operator", "nobody"]
+Category: TypeAlias = Literal["availability", "parameter", "execution", "internal"]
+ErrorType: TypeAlias = Literal["validation", "not_found", "permission", "execution", "timeout"]
+LogLevel: TypeAlias = Literal["info", "warning", "error"]
+BreakerCount: TypeAlias = Literal["failure", "success", "ignored"]
+BodyFact: TypeAlias = Literal["refused", "ran", "unsaid"]
+
+
+class _Facts(TypedDict):
+    fixable_by: FixableBy
+    category: Category
+    error_type: ErrorType
+    log_level: LogLevel
+    example: Mapping[str, object]
+    breaker: NotRequired[BreakerCount]
+    body: NotRequired[BodyFact]
+
+
+class ErrorKind:
+    """The base of all classes in `toolcall_pipeline.engine.errors`. A copy is the error itself; a pickle has no private cause.
+
+    The facts about a kind are arguments of its class, and the type checkers verify them:
+    ``class Denied(ErrorKind, fixable_by="human", …)``. An instance has them as attributes.
+
+    Args:
+        fixable_by: Who can make another attempt succeed.
+        category: Where the call ended: at the choice of the tool, at its arguments, in the tool, or at a bug.
+        error_type: The ``errorType`` of the profile ``structured``.
+        log_level: The level of the record that a failed call leaves in the log.
+        example: Fields of an example, see `make_example`.
+        breaker: The count of a `CircuitBreaker`: a ``failure`` of the tool; a ``success``, which is any answer of the
+            tool, even a refusal (the default); or nothing (``ignored``), because the tool did not run.
+        body: The fact that the kind alone says: the body of the tool was ``refused``, so nothing happened; it
+            ``ran``; or neither is said (``unsaid``, the default).
+    """
+
+    __slots__ = ()
+    fixable_by: ClassVar[FixableBy]
+    category: ClassVar[Category]
+    error_type: ClassVar[ErrorType]
+    log_level: ClassVar[LogLevel]
+    example: ClassVar[Mapping[str, object]]
+    breaker: ClassVar[BreakerCount] = "success"
+    body: ClassVar[BodyFact] = "unsaid"
+    # The fields that a text template may use, and the attribute that each is made of, such as ``details.suggestion``.
+    template_fields: ClassVar[Mapping[str, str]] = {}
+
+    def __init_subclass__(cls, **facts: Unpack[_Facts]) -> None:
+        # attrs copies the class to add slots. The copy gets no arguments, and has the facts already.
+        for name, value in facts.items():
+            setattr(cls, name, value)
+
+    @classmethod
+    def make_example(cls) -> Self:
+        """Make an error of this kind with plausible fields: lint, benchmarks and tests try each kind by it."""
+        return cast("Any", cls)(**cls.example)  # type: ignore[no-any-return]  # the fields are those of a subclass
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduce_publicly(self)
+
+    def __copy__(self) -> Self:
+        return self  # frozen, and a pickled copy would lose the cause
+
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self

@@ -1,0 +1,48 @@
+"""Whether the side effect of a body happened, as far as an outcome says it; and errors that must not deny it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import attrs
+from returns.result import Failure, Success
+
+from ..errors import Landed, OutcomeUnknown, TimedOut, Transient, Unavailable
+
+if TYPE_CHECKING:
+    from ...tools.definition import Tool
+
+E = TypeVar("E")
+# An exception of the author may say it by an attribute of its class: ``landed = False``.
+_BY_ANSWER: dict[object, Landed] = {"yes": "yes", "no": "no", "maybe": "maybe", True: "yes", False: "no"}
+
+
+def landed_of(outcome: object) -> Landed:
+    """Whether the side effect of a body that ran happened, as far as the outcome of that body says it."""
+    if type(outcome) is Success:
+        return "yes"
+    error: Any = cast("Failure[Any]", outcome).failure() if type(outcome) is Failure else None
+    if type(error) is Unavailable:  # refused before the body began, or by the tool itself
+        return "no"
+    witness = error if hasattr(error, "landed") else getattr(error, "cause", None)  # a ToolFailed is a cause, and knows
+    landed: Any = getattr(witness, "landed", "maybe")
+    return _BY_ANSWER.get(landed, "maybe") if landed.__hash__ else "maybe"
+
+
+def as_outcome_unknown(error: Any, tool: Tool[..., Any]) -> OutcomeUnknown:
+    """Replace an error that does not say that the tool may have taken effect."""
+    if isinstance(error, (TimedOut, Transient)):
+        return OutcomeUnknown(attrs.evolve(error, landed="maybe"), tool.verify_with)
+    return OutcomeUnknown(Transient(getattr(error, "cause", None), landed="maybe"), tool.verify_with)
+
+
+def as_not_landed(error: E) -> E:
+    """Make ``landed`` of an error "no" where it says "maybe", for a call without a body that may have taken effect."""
+    if isinstance(error, (TimedOut, Transient)) and error.landed == "maybe":
+        return cast("E", attrs.evolve(error, landed="no"))
+    return error
+
+
+def denies_effect(error: Any) -> bool:
+    """Whether an error that a stage puts in place of the inside's answer lets the model believe that nothing ran."""
+    return getattr(error, "body", "unsaid") != "ran" and getattr(error, "landed", "no") == "no"

@@ -1,0 +1,95 @@
+"""Observer, Recorder and LiveSink: how the pipeline sees the objects that record or follow calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from typing_extensions import TypeIs
+
+from ...base.foreign_values import FaultBarrier
+from ...privacy import get_logger
+
+if TYPE_CHECKING:
+    from ...tools.definition import Tool
+    from .call_report import CallReport
+    from .live_report import LiveReport
+    from .report_rows import AttemptRow, Row
+
+_LISTENS = FaultBarrier(get_logger(), "A listener failed", BaseException)  # so does a meter provider
+
+
+class Recorder(Protocol):
+    """The live half of a trace: the spans that must exist while the tool runs. An observer makes one for each call.
+
+    If it has ``live_sinks``, a sequence of `LiveSink`, these follow the call while it runs.
+    """
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the call is recorded; False if it was sampled out."""
+        ...
+
+    @property
+    def offset(self) -> int:
+        """Nanoseconds to add to ``perf_counter_ns`` for the wall clock of the call's span."""
+        ...
+
+    def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
+        """Open an attempt; the result is passed to `attempt_ends`."""
+        ...
+
+    def attempt_ends(self, opened: object, row: AttemptRow, error: object = None) -> None:
+        """Close an attempt; ``error`` is its error, or the exception that a stage raised."""
+        ...
+
+    def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
+        """End the call; ``report`` is None if the call was sampled out."""
+        ...
+
+
+class Observer(Protocol):
+    """A stage that sees each call and stands in no chain, such as `Trace`."""
+
+    def begin(self, tool: Tool[..., Any] | None, started: int) -> Recorder | None:
+        """Start to record a call that began at ``started`` (wall clock, ns). Return None if nothing listens."""
+        ...
+
+
+class LiveSink(Protocol):
+    """Follows calls while they run. `toolcall_pipeline.telemetry.Events` is one.
+
+    Its methods run in the thread of the event: in the event loop of the call or, for the progress of a tool that runs
+    in a thread, in that thread. So they must not block. For one call they never run twice at once, nor after
+    `call_ends`. An exception that they raise is logged and changes nothing else.
+    """
+
+    def call_begins(self, report: LiveReport) -> None:
+        """A call has begun. If the first stage looks its tool up, that has happened; nothing else has."""
+        ...
+
+    def hear(self, report: LiveReport, row: Row) -> None:
+        """A row was added to the report: a stage or an attempt ended, a retry was decided, or progress was reported."""
+        ...
+
+    def call_ends(self, report: CallReport) -> None:
+        """The call has ended, with an outcome or cancelled."""
+        ...
+
+
+_METHODS = ("call_begins", "hear", "call_ends")
+
+
+def is_live_sink(sink: object) -> TypeIs[LiveSink]:
+    """Return True if its class has the methods of a `LiveSink`. A mock has every attribute, but its class does not."""
+    return all(hasattr(type(sink), name) for name in _METHODS)
+
+
+def notify(listener: Callable[..., object], *arguments: object) -> None:
+    """Call a listener. If it raises, log that: the outcome stays, and the other listeners are called as well.
+
+    Raises:
+        KeyboardInterrupt: The user interrupted the process.
+    """
+    with _LISTENS:
+        listener(*arguments)
