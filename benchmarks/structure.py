@@ -1,155 +1,127 @@
-"""Figures about the source tree: ``python -m benchmarks.structure [ROOT]``, for a checkout of any commit.
+"""``make structure``: figures about the source tree, beside those of the last release; it fails nothing.
 
-The last lines follow single calls while they run: how many files and lines of the package each executes, and which
-rooms the arguments of a call pass.
+    make structure ARGS="--beside COMMIT"   # another checkout than that of the last tag
+
+Sizes are lines of Python files with their docstrings, comments and blank lines.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
+import io
 import os
 import re
-import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+import tarfile
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from benchmarks.prose import count_patterns
-
-SMALL = 60  # lines
+ROOT = Path(__file__).parent.parent
+_PROMISES = """
+    engine: engine call call_state caller error_kind errors compose guards report retries retry batch classify execute
+        available resolve executors timeout deadline hedge
+    base: base options introspection foreign_values timing forking lazy_names event_loops toml_file semconv
+        provider_names
+    arguments: parameters validate given
+    texts: messages
+    tools: tools
+    privacy: privacy
+    telemetry: telemetry trace
+    once: once identity ledger loop_guard cache idempotency
+    limits: stage_state rate_limit concurrency circuit_breaker quota shape
+    stores: stores
+    approvals: approvals approve policies policy dry_run switchboard
+    audit: audit
+    journal: journal
+    adapters: adapters
+    mcp: mcp
+    hosts: hosts
+    dialogue: dialogue
+    command line: cli __main__
+    testing: testing
+"""  # a file belongs to the promise that has its own name, else that of its folder, innermost first
+PROMISES = {
+    word: line.partition(":")[0].strip()
+    for line in re.sub(r"\n {8}", " ", _PROMISES).strip().splitlines()
+    for word in line.partition(":")[2].split()
+}
+NOT_CORE = ("adapters", "mcp", "hosts", "dialogue", "command line", "testing")
 _BROAD = {"Exception", "BaseException"}
-_NOT_CORE = ("adapters", "mcp", "hosts", "dialogue", "cli", "testing")
-_CALLS = """
-import logging, sys
-import anyio
-try:
-    from toolcall_pipeline import ToolRegistry, is_failure, render
-    from toolcall_pipeline.middlewares import Retry, Trace, standard
-except ImportError:  # a checkout of before the package had this name
-    from pipeline import ToolRegistry, is_failure, render
-    from middlewares import Retry, Trace, standard
-from opentelemetry.sdk.trace import TracerProvider
-
-ROOTS = ("toolcall_pipeline", "pipeline", "middlewares")
-logging.disable()
-tools = ToolRegistry()
-fails = [False]
-
-@tools.tool(effect="read")
-async def add(a: int, b: int) -> int:
-    if fails[0]:
-        fails[0] = False
-        raise ConnectionError
-    return a + b
-
-arguments = {"a": 1, "b": 2}
-visited, lines = [], set()
-
-def room_of(module):
-    parts = module.split(".")
-    return ".".join(parts[1:2] if parts[0] != "middlewares" else parts[:1])
-
-def follow(frame, event, _argument):
-    module = frame.f_globals.get("__name__", "")
-    if module.partition(".")[0] not in ROOTS:
-        return None
-    if event == "call":
-        held = [frame.f_locals[name] for name in frame.f_code.co_varnames[: frame.f_code.co_argcount]]
-        held += [getattr(each, "arguments", None) for each in held] + [getattr(each, "params", None) for each in held]
-        if any(type(each) is dict and each == arguments for each in held) and room_of(module) not in visited:
-            visited.append(room_of(module))
-    elif event == "line":
-        lines.add((frame.f_code.co_filename, frame.f_lineno))
-    return follow
-
-async def watch(what, pipeline, sent, failing=False):
-    for _ in range(3):
-        fails[0] = failing
-        render(await pipeline.call("add", sent))
-    lines.clear()
-    fails[0] = failing
-    sys.settrace(follow)
-    outcome = await pipeline.call("add", sent)
-    if is_failure(outcome):
-        render(outcome)
-    sys.settrace(None)
-    print(f"{'files and lines that ' + what + ' executes':56} {len({file for file, _ in lines})} / {len(lines)}")
-
-async def no_wait(seconds):
-    pass
-
-async def main():
-    pipeline = standard(tools).replace("retry", Retry(3, first_delay=0, sleep=no_wait))
-    await watch("a call", pipeline, arguments)
-    passed = " > ".join(visited)
-    await watch("a bad parameter", pipeline, {"a": "two", "b": 2})
-    await watch("one retry", pipeline, arguments, failing=True)
-    await watch("a recorded call", pipeline.replace("trace", Trace(tracer_provider=TracerProvider())), arguments)
-    print(f"{'rooms that the arguments of a call pass':56} {passed}")
-
-anyio.run(main)
-"""
+_LOADED = "\nimport sys as _s; print('modules', sum(n.split('.')[0] == 'toolcall_pipeline' for n in _s.modules))"
 
 
 def figures(root: Path) -> Iterator[tuple[str, str]]:
-    """Each figure with its name."""
-    paths = {path.resolve() for name in ("pipeline", "middlewares") for path in (root / name).rglob("*.py")}
-    files = {path: path.read_text(encoding="utf-8") for path in sorted(paths)}  # a checkout has a link to the stages
+    """Each figure of a checkout with its name."""
+    files = read(root, "pipeline") | read(root, "middlewares")
+    tests = read(root, "tests") | read(root, "benchmarks/tests")
+    sizes = {path: text.count("\n") for path, text in files.items()}
+    by_promise: Counter[str] = Counter()
+    for path, size in sizes.items():
+        by_promise[promise_of(path)] += size
+    yield "package, lines", f"{sum(sizes.values()):,} in {len(files)} files"
+    yield (
+        "core (without " + ", ".join(NOT_CORE) + ")",
+        f"{sum(by_promise.values()) - sum(by_promise[each] for each in NOT_CORE):,}",
+    )
+    measured = sum(text.count("\n") for path, text in read(root, "benchmarks").items() if path not in tests)
+    yield "benchmarks, without their tests", f"{measured:,}"
+    yield "tests, those of benchmarks too", f"{sum(text.count(chr(10)) for text in tests.values()):,}"
+    for promise in [*dict.fromkeys(PROMISES.values()), "other"]:
+        yield f"  {promise}", f"{by_promise[promise]:,}"
     trees = {path: ast.parse(text) for path, text in files.items()}
-    package = root / "pipeline"
-    lengths = {path: text.count("\n") for path, text in files.items()}
-    yield "lines", f"{sum(lengths.values()):,} in {len(files)} files"
-    core = [path for path in files if path.relative_to(root).parts[1] not in _NOT_CORE]
-    yield f"lines of the core (all but {', '.join(_NOT_CORE)})", f"{sum(lengths[path] for path in core):,}"
-    yield "lines of a file, median", f"{statistics.median(lengths.values()):.0f}"
-    yield f"files under {SMALL} lines", str(sum(length < SMALL for length in lengths.values()))
-    rooms = ("parameters", "mcp", "cli")
+    for what, deep in (("when it is imported", False), ("at any time", True)):
+        imports = {name_of(path): set(imported(path, tree, deep=deep)) for path, tree in trees.items()}
+        circles = sorted(find_circles(imports), key=len, reverse=True)
+        told = ", ".join(f"{len(each)} in {' '.join(sorted({room_of(name) for name in each}))}" for each in circles)
+        yield f"circles of imports, {what}", told or "none"
     yield (
-        f"files in {', '.join(rooms)}",
-        " ".join(str(sum(package / room in path.parents for path in files)) for room in rooms),
+        "modules of ours that `standard` loads",
+        count_loaded(root, "from toolcall_pipeline.middlewares import standard"),
     )
-    longest = max(files, key=lambda path: lengths[path])
-    yield "longest file", f"{longest.relative_to(root)} ({lengths[longest]})"
-    yield (
-        "modules in pipeline/ itself",
-        str(sum(path.parent == package and path.name != "__init__.py" for path in files)),
+    block = re.search(
+        r"^```python\n(.*?)^```", (root / "README.md").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
     )
-    imports = [
-        node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
-    lines = sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in imports)
-    yield "lines of imports", f"{lines:,} ({100 * lines / sum(lengths.values()):.1f} %)"
-    circles = find_circles({name_of(path, root): set(imported(path, tree, root)) for path, tree in trees.items()})
-    yield (
-        "circles of imports at run time",
-        f"{len(circles)} {' '.join('+'.join(sorted(each)) for each in circles)}".strip(),
-    )
-    every_any = sum(len(re.findall(r"\bAny\b", text)) for text in files.values())
-    yield "Any", f"{every_any} ({100 * every_any / sum(lengths.values()):.1f} for 100 lines)"
-    yield "casts", str(sum(text.count("cast(") for text in files.values()))
+    yield "and the README's first program", count_loaded(root, block[1] if block else "raise SystemExit")
+    yield "broad excepts", str(sum(is_broad(node) for tree in trees.values() for node in ast.walk(tree)))
     yield "noqa", str(sum(text.count("# noqa") for text in files.values()))
-    yield "broad excepts", str(sum(broad(node) for tree in trees.values() for node in ast.walk(tree)))
-    prose = [*files, *(path for path in sorted((root / "benchmarks").rglob("*.py")))]
-    words, patterns = count_patterns(prose)
-    yield "words of docstrings and comments, with benchmarks/", f"{words:,}"
-    for name, share in patterns.items():
-        yield f"  {name}, for 1,000 words", f"{share:.2f}"
 
 
-def name_of(path: Path, root: Path) -> str:
+def read(root: Path, folder: str) -> dict[Path, str]:
+    """The Python files of a folder that are files of this checkout: a link to another folder is not followed."""
+    return {
+        path.relative_to(root): path.read_text(encoding="utf-8")
+        for path in sorted((root / folder).rglob("*.py"))
+        if not any(each.is_symlink() for each in (path, *path.parents) if each != root)
+    }
+
+
+def promise_of(path: Path) -> str:
+    """The promise whose lines these are."""
+    return next((PROMISES[part] for part in reversed(path.with_suffix("").parts) if part in PROMISES), "other")
+
+
+def name_of(path: Path) -> str:
     """The full name of a module; a package has the name of its folder."""
-    parts = path.relative_to(root).with_suffix("").parts
+    parts = path.with_suffix("").parts
     inside = parts[1:] if parts[0] == "pipeline" else parts
     return ".".join(("toolcall_pipeline", *(inside[:-1] if inside[-1] == "__init__" else inside)))
 
 
-def imported(path: Path, tree: ast.Module, root: Path) -> Iterator[str]:
-    """The modules of the package that a module imports when it is imported itself, by full names."""
-    package = name_of(path, root).split(".")
+def room_of(module: str) -> str:
+    """The room of a module, or its own name at the top."""
+    return [*module.split("."), ""][1] or module
+
+
+def imported(path: Path, tree: ast.Module, *, deep: bool) -> Iterator[str]:
+    """The modules that a module imports when it is imported itself; deep: those that it imports later too."""
+    package = name_of(path).split(".")
     if path.name != "__init__.py":
         package.pop()
-    for node in tree.body:  # an import inside of a function runs later, and one for type checkers never
+    for node in ast.walk(tree) if deep else tree.body:
         if isinstance(node, ast.ImportFrom) and node.level:
             stem = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
             module = ".".join(part for part in stem if part)
@@ -157,35 +129,25 @@ def imported(path: Path, tree: ast.Module, root: Path) -> Iterator[str]:
             yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
-def find_circles(imports: dict[str, set[str]]) -> list[set[str]]:
-    """The groups of modules that import each other, directly or by others (Tarjan's strongly connected components)."""
-    found: list[set[str]] = []
-    order: dict[str, int] = {}
-    low: dict[str, int] = {}
-    open_: list[str] = []
+def find_circles(imports: Mapping[str, set[str]]) -> list[set[str]]:
+    """The groups of modules that reach each other."""
+    inside = {name: others & imports.keys() for name, others in imports.items()}
 
-    def visit(name: str) -> None:
-        order[name] = low[name] = len(order)
-        open_.append(name)
-        for other in imports[name] & imports.keys():
-            if other not in order:
-                visit(other)
-                low[name] = min(low[name], low[other])
-            elif other in open_:
-                low[name] = min(low[name], order[other])
-        if low[name] == order[name]:
-            group = set(open_[open_.index(name) :])
-            del open_[open_.index(name) :]
-            if len(group) > 1:
-                found.append(group)
+    def reach(name: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [name]
+        while waiting:
+            new = inside[waiting.pop()] - seen
+            waiting += new
+            seen |= new
+        return seen
 
-    for name in imports:
-        if name not in order:
-            visit(name)
-    return found
+    reached = {name: reach(name) for name in imports}
+    groups = {frozenset(other for other in reached[name] if name in reached[other]) for name in imports}
+    return [set(each) for each in groups if len(each) > 1]
 
 
-def broad(node: ast.AST) -> bool:
+def is_broad(node: ast.AST) -> bool:
     """Whether it catches every exception."""
     if not isinstance(node, ast.ExceptHandler):
         return False
@@ -193,14 +155,53 @@ def broad(node: ast.AST) -> bool:
     return any(each is None or ast.unparse(each) in _BROAD for each in caught)
 
 
+def count_loaded(root: Path, program: str) -> str:
+    """How many modules of ours a program has loaded at its end, or that it does not run."""
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(  # noqa: S603  # a program of this checkout
+            [sys.executable, "-c", program + _LOADED],
+            env=environment,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    return done.stdout.rpartition("modules ")[2].strip() if done.returncode == 0 else "it does not run"
+
+
+def checkout(commit: str, folder: str) -> Path:
+    """The tree of a commit, in a folder."""
+    made = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True, check=True)  # noqa: S603, S607
+    with tarfile.open(fileobj=io.BytesIO(made.stdout)) as archive:
+        archive.extractall(folder, filter="tar")
+    return Path(folder).resolve()
+
+
+def last_release() -> str | None:
+    """The last tag, or None."""
+    tag = subprocess.run(
+        ["git", "describe", "--tags", "--abbrev=0"],  # noqa: S607
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return tag.stdout.strip() or None
+
+
 def main() -> None:
     """Print the figures."""
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    for name, figure in figures(root):
-        print(f"{name:56} {figure}")
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    sys.stdout.flush()
-    subprocess.run([sys.executable, "-c", _CALLS], env=environment, cwd=root, check=True)  # noqa: S603  # the text above
+    parser = argparse.ArgumentParser(prog="make structure", description=__doc__)
+    parser.add_argument("--beside", metavar="COMMIT", default=last_release(), help="default: the last tag")
+    beside: str | None = parser.parse_args().beside
+    before: dict[str, str] = {}
+    if beside is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            before = dict(figures(checkout(beside, folder)))
+    print(f"{'':72}{beside or '':>22}{'now':>22}")
+    for name, figure in figures(ROOT.resolve()):
+        print(f"{name:72}{before.get(name, ''):>22}{figure:>22}")
 
 
 if __name__ == "__main__":

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import os
 import pickle
-from typing import Any
+import re
+from contextlib import suppress
+from decimal import Decimal
+from typing import Any, cast
 
 import anyio
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from mcp_desk import INITIALIZE, MODERN, TOOLS, Desk, ScriptedServer, call, open_desk, result
+from mcp_desk import INITIALIZE, MODERN, TOOLS, Desk, ScriptedServer, anew, call, open_desk, result
 from support import PATIENT, StoppedTime
 from toolcall_pipeline import CallReport
 from toolcall_pipeline.base import timing
 from toolcall_pipeline.mcp import relay
-from toolcall_pipeline.mcp.jsonrpc import Message, dump, hides_call, join_array, parse, parse_leniently, split_array
+from toolcall_pipeline.mcp.jsonrpc import Message, dump, hides_call, is_message, read
 from toolcall_pipeline.mcp.lines import LineWriter
 from toolcall_pipeline.mcp.open_requests import OpenRequests
 from toolcall_pipeline.mcp.upstream import Session
@@ -48,12 +53,12 @@ async def begin(desk: Desk, server: ScriptedServer, request_id: object = 1, **pa
 
 @pytest.mark.parametrize("odd", [b"NaN", b"-Infinity", b"1e999", b"1" * 5_000, b'"\xff"', b'"\\ud800"'])
 async def test_an_answer_with_what_only_some_readers_take_passes(odd: bytes) -> None:
-    """An answer with a constant or a number that Python's JSON does not take passes byte for byte."""
+    """An answer with a constant or a number that Python's JSON does not take passes with its values."""
     async with open_desk() as (desk, server):
         request = await begin(desk, server)
         line = b'{"jsonrpc":"2.0","id":"%s","result":{"content":[],"structuredContent":{"n": %s}}}\n'
         server.say(line % (request["id"].encode(), odd))
-        assert (line % (b"#", odd)).replace(b'"#"', b"1") == await desk.receive_line()
+        assert anew((line % (b"#", odd)).replace(b'"#"', b"1")) == await desk.receive_line()
 
 
 @pytest.mark.parametrize(
@@ -94,8 +99,7 @@ async def test_what_a_server_prints_of_a_call_is_no_answer(noise: bytes) -> None
     """A server that prints to its stdout what it does has not answered yet."""
     async with open_desk() as (desk, server):
         request = await begin(desk, server)
-        line = server.say(noise % request["id"].encode())
-        assert line == await desk.receive_line()
+        server.say(noise % request["id"].encode())
         server.say(result(request))
         assert text_of(await desk.receive()) == "done"
 
@@ -166,10 +170,10 @@ async def test_deep_definitions_end_nothing(depth: int) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay"},"method":"ping"}\n',
+        b'{"jsonrpc":"2.0","id":1,"method":"x","Method":"tools/call","Method":"ping","METHOD":"tools/call"}\n',
         b'{"jsonrpc":"2.0","id":1,"Method":"tools/call","params":{"name":"pay"}}\n',
         b'{"jsonrpc":"2.0","id":1,"METHOD":"tools\\/call"}\n',
-        b'{"jsonrpc":"2.0","id":1,"\\u006dethod":"\\u0074ools/c\\u0061ll","method":"ping"}\n',
+        b'{"jsonrpc":"2.0","id":1,"\\u004dethod":"\\u0074ools/c\\u0061ll","method":"ping"}\n',
         b'[{"jsonrpc":"2.0","id":1,"Method":"tools/call"},{"jsonrpc":"2.0","id":2,"method":"ping"}]\n',
         b'[[{"jsonrpc":"2.0","id":1,"method":"tools/call"}]]\n',
         b'[{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"pay"}},{"id":1,"Method":"tools/call"}]\n',
@@ -196,8 +200,8 @@ async def test_what_only_speaks_of_calls_passes(line: bytes) -> None:
     """The words alone are no call."""
     async with open_desk() as (desk, server):
         desk.send(line)
-        assert line == await server.next_line()
-        assert not hides_call(line)
+        assert anew(line) == await server.next_line()
+        assert not hides_call(read(line))
 
 
 @pytest.mark.parametrize("name", [["pay"], {"a": 1}, 5, None, True, "x" * 10_000])
@@ -212,28 +216,28 @@ async def test_odd_names_are_unknown(name: Any) -> None:
 # -- batches of 2025-03-26
 
 
-async def test_the_parts_of_a_batch_pass_byte_for_byte() -> None:
-    """What is no call goes to the server as it was written, and each answer comes back as the server wrote it."""
+async def test_the_parts_of_a_batch_pass_with_their_values() -> None:
+    """What is no call goes to the server, and each answer comes back, written anew with the same values."""
     odd = b'{"id":2, "jsonrpc":"2.0","method":"y","params":{"n":1.50,"m":1e999,"m":10000000000000000000001}}'
     answer = b'{"id":2, "result":{"n":1.50,"m":NaN}}'
     async with open_desk() as (desk, server):
         desk.send(b'[ {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"nope"}} , %s ]\n' % odd)
-        assert b"[%s]\n" % odd == await server.next_line()
+        assert anew(b"[%s]" % odd) == await server.next_line()
         server.say(b"%s\r\n" % answer)
         await server.list_tools()
         line = await desk.receive_line()
-        assert answer in line
+        assert anew(answer).strip() in line
         assert {1, 2} == {each["id"] for each in json.loads(line)}
 
 
-async def test_a_batch_of_the_server_passes_byte_for_byte_without_what_is_ours() -> None:
-    """The answer to a call is taken out; the rest is as it was."""
+async def test_a_batch_of_the_server_passes_without_what_is_ours() -> None:
+    """The answer to a call is taken out; the rest has its values."""
     note = b'{"jsonrpc":"2.0", "method":"y","params":{"n":1e999}}'
     async with open_desk() as (desk, server):
         request = await begin(desk, server)
         answer = b'{"jsonrpc":"2.0", "id":"%s","result":{"content":[], "n":1.50}}'
         server.say(b"[%s, %s]\n" % (answer % request["id"].encode(), note))
-        assert {b"[%s]\n" % note, (answer % b"#").replace(b'"#"', b"1") + b"\n"} == {
+        assert {anew(b"[%s]" % note), anew((answer % b"#").replace(b'"#"', b"1"))} == {
             await desk.receive_line(),
             await desk.receive_line(),
         }
@@ -267,21 +271,100 @@ async def test_ids_in_a_batch_that_are_odd_or_taken(other: object) -> None:
         assert (await desk.receive())["id"] == 1
 
 
+# -- messages that are written anew
+
+ODD_SPACES = st.text(" \t\r\n", max_size=3)
+TOKENS = st.from_regex(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,4})?", fullmatch=True)
+
+
+def as_text(value: Any, draw: st.DrawFn) -> str:
+    """A value as JSON text with odd blanks between its tokens, twins before each key, and text raw or escaped."""
+    pad = draw(ODD_SPACES)
+    if is_message(value):
+        twins = [f'{json.dumps(key)}:{pad}"tools/call",' for key in value if draw(st.booleans())]
+        members = [f"{json.dumps(key)}{pad}:{as_text(each, draw)}" for key, each in value.items()]
+        return "{" + pad + "".join(twins) + ",".join(members) + pad + "}"
+    if isinstance(value, list):
+        return "[" + pad + ",".join(as_text(each, draw) for each in cast("list[Any]", value)) + pad + "]"
+    if isinstance(value, Decimal):
+        return f"{pad}{value}{pad}"
+    return pad + json.dumps(value, ensure_ascii=draw(st.booleans())) + pad
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> tuple[bytes, Any]:
+    """A line, and what it says."""
+    texts = st.text(st.characters(), max_size=8) | st.sampled_from(
+        ["\u2028", "\x85", "\ufeff", "\x00", "\r{}", "\ud800"]
+    )
+    values = st.recursive(
+        st.none() | st.booleans() | texts | TOKENS.map(Decimal),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+        max_leaves=8,
+    )
+    message = draw(st.dictionaries(texts, values, max_size=4))
+    return as_text(message, draw).encode(errors="surrogatepass"), message
+
+
+def read_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    assert len(dict(pairs)) == len(pairs)
+    return dict(pairs)
+
+
+@given(messages())
+@example((b'{"a":12345678901234567.89,"b":-0,"c":1e400,"d":0.1000000000000000055511151231257827}', None))
+def test_no_other_reader_sees_another_message(sent: tuple[bytes, Any]) -> None:
+    """What passes is one line for each reader of lines, names no key twice, and has the exact values that were sent."""
+    line, _ = sent
+    with suppress(ValueError):
+        message = read(line)
+        for written in (dump(message), dump(read(line, leniently=True))):
+            text = written.decode()
+            assert [text.rstrip("\n")] == text.splitlines()
+            assert not re.search("[\x00-\x1f]", text.rstrip("\n"))
+            exactly = json.JSONDecoder(object_pairs_hook=read_pairs, parse_float=Decimal, parse_int=Decimal)
+            expected = json.loads(line.decode(errors="replace").strip(), parse_float=Decimal, parse_int=Decimal)
+            assert repr(expected) == repr(exactly.decode(text)) or expected == exactly.decode(text)
+
+
 @pytest.mark.parametrize(
-    "line", [b"[]", b" [ ] \r\n", b"[1]", b'[ {"a" : 1e999} , 1.50 ,"\xff" , [2,[]] ]\n', b'["[,]",NaN,{},"\\\\"]']
+    "line",
+    [
+        b'{"jsonrpc":"2.0",\r"id":1,"method":"ping"\r}\r\n',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","method":"ping"}\n',
+        '{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"\u2028\x85\ufeff"}}\n'.encode(),
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"\\u0000\\ud800","n":[1e400,-0,0.30000000000000000001]}}\n',
+    ],
 )
-def test_an_array_is_split_byte_for_byte(line: bytes) -> None:
-    """The elements are as they stood there, and together they are the array."""
-    texts = split_array(line)
-    assert repr(parse_leniently(line)) == repr([parse_leniently(text) for text in texts])
-    assert all(text in line and text.strip() == text for text in texts)
-    assert repr(parse_leniently(join_array(texts))) == repr(parse_leniently(line))
+async def test_a_line_that_another_reader_could_split_passes_as_one(line: bytes) -> None:
+    """A carriage return, equal keys and ends of lines of Unicode do not reach the server as they came."""
+    async with open_desk() as (desk, server):
+        desk.send(line)
+        written = await server.next_line()
+        assert [written.decode().rstrip("\n")] == written.decode().splitlines()
+        assert json.loads(line, parse_float=Decimal) == json.loads(written, parse_float=Decimal)
 
 
-@pytest.mark.parametrize("text", ['{"a":[1e999,-1e999,1.5]}', '{"a":"1e999\\ud800"}', '"é"', "12345678901234567890"])
-def test_what_was_read_is_written_as_json(text: str) -> None:
-    """Also a number beyond what Python holds, and half of a surrogate pair."""
-    assert parse(text.encode()) == parse(dump(parse(text.encode())))
+@pytest.mark.parametrize("number", ["12345678901234567.89", "1e400", "4.99999999999999999999"])
+async def test_a_call_with_a_number_that_a_double_rounds_is_refused(number: str) -> None:
+    """A rule and a person would see another number than the server: the model is told where, and nothing is sent."""
+    async with open_desk() as (desk, server):
+        await begin(desk, server)
+        desk.send(
+            b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"pay","arguments":{"c":[%s]}}}\n'
+            % number.encode()
+        )
+        answer = await desk.receive()
+        assert (answer["id"], kind_of(answer)) == (2, "validation")
+        assert "c[0]" in text_of(answer)
+        assert server.received.statistics().current_buffer_used == 0
+
+
+async def test_params_in_another_case_do_not_reach_the_server() -> None:
+    """A reader that takes ``Arguments`` for ``arguments`` would see other ones than were judged."""
+    async with open_desk() as (desk, server):
+        request = await begin(desk, server, Name="other", ARGUMENTS={"cents": 9})
+        assert request["params"] == {"name": "pay", "arguments": {"cents": 1}}
 
 
 # -- a server that dies

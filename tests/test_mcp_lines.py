@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support import PATIENT
 from toolcall_pipeline.mcp.child import Child
-from toolcall_pipeline.mcp.jsonrpc import find_id, find_unread_id, replace_id
+from toolcall_pipeline.mcp.jsonrpc import find_id, find_unread_id
 from toolcall_pipeline.mcp.lines import BrokenLineError, LineReader, LineWriter, LongLine, tell_long
 from toolcall_pipeline.mcp.server import ServerGoneError
 
@@ -114,15 +114,6 @@ def test_a_broken_line_takes_no_time(odd: bytes) -> None:
     """One of 2 MB: what takes n² steps would take minutes."""
     line = b'{"method":"m","params":"' + odd * (2_000_000 // len(odd))
     assert find_unread_id(line + b',"id":1}') in ((None, False), (1, False))
-
-
-@given(IDS, st.text(max_size=20))
-def test_only_the_id_is_replaced(restored: object, text: str) -> None:
-    """All other bytes of an answer stay; an answer that quotes our id is left to be written anew."""
-    ours, theirs = b'"toolcall-x-1"', json.dumps(restored).encode()
-    line = b'{"id": %s ,"result":{"t": %s}}\n' % (ours, json.dumps(text).encode())
-    assert line.replace(ours, theirs) == replace_id(line, ours, theirs)
-    assert replace_id(line + ours, ours, theirs) is None
 
 
 def test_what_is_said_of_a_long_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from mcp_desk import INITIALIZED, MODERN, TOOLS, as_line, call, open_desk, result
+from mcp_desk import INITIALIZED, MODERN, TOOLS, anew, as_line, call, open_desk, result
 from support import PATIENT, StoppedTime
 from toolcall_pipeline import CallReport
 from toolcall_pipeline.mcp import upstream
@@ -37,15 +37,14 @@ def text_of(answer: dict[str, Any]) -> str:
         b'{"jsonrpc":"2.0","id":[1],"method":"odd"}\n',
         b'[{"jsonrpc":"2.0", "id":1,"method":"ping"}, 5, {"jsonrpc":"2.0","method":"x"}]\n',
         b'{"jsonrpc":"2.0","id":9,"method":"ping","params":"\xff\xfe"}\n',
-        b"\n",
         b"5\n",
     ],
 )
-async def test_what_is_no_call_passes_to_the_server_byte_for_byte(line: bytes) -> None:
-    """All that is no call of a tool passes to the server as it came."""
+async def test_what_is_no_call_passes_to_the_server_with_its_values(line: bytes) -> None:
+    """All that is no call of a tool passes to the server, written anew with the same values."""
     async with open_desk() as (desk, server):
         desk.send(line)
-        assert line == await server.next_line()
+        assert anew(line) == await server.next_line()
 
 
 @pytest.mark.parametrize(
@@ -57,23 +56,41 @@ async def test_what_is_no_call_passes_to_the_server_byte_for_byte(line: bytes) -
         b'{"jsonrpc":"2.0","id":77,"error":{"code":-1,"message":"unknown id"}}\n',
         b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n',
         b'[{"jsonrpc":"2.0", "id":1,"result":{}},{"jsonrpc":"2.0","method":"x"}]\n',
-        b"starting up ...\n",
         b'{"jsonrpc":"2.0","method":"x","params":"\xff"}\n',
-        b"\xff\xfe\n",
-        b"\n",
-        b'"text"\n',
-        b"[" * 100_000 + b"\n",
+        b'{"jsonrpc":"2.0",\r"method":"x","params":[NaN,-Infinity,2e400,-0,%s]}\n' % (b"9" * 5_000),
     ],
 )
-async def test_what_the_server_says_passes_byte_for_byte(line: bytes) -> None:
-    """All that answers no call of a tool passes to the client as it came, also what is no message."""
+async def test_what_the_server_says_passes_with_its_values(line: bytes) -> None:
+    """All that answers no call of a tool passes to the client, written anew with the same values."""
     async with open_desk() as (desk, server):
         with anyio.fail_after(PATIENT):
             await anyio.to_thread.run_sync(server.say, line)
-        assert line == await desk.receive_line()
+        assert anew(line) == await desk.receive_line()
 
 
-async def test_a_valid_call_passes_with_its_meta_and_its_answer_byte_for_byte() -> None:
+@pytest.mark.parametrize(
+    "line", [b"starting up ...\n", b"\xff\xfe\n", b"\n", b'"text"\n', b'log\r{"method":"x"}\n', b"[" * 100_000 + b"\n"]
+)
+async def test_what_is_no_message_of_the_server_does_not_pass(line: bytes) -> None:
+    """A client gets messages alone: what a server prints by mistake could be read as one."""
+    async with open_desk() as (desk, server):
+        with anyio.fail_after(PATIENT):
+            await anyio.to_thread.run_sync(server.say, line)
+        note = server.say({"jsonrpc": "2.0", "method": "x"})
+        assert note == await desk.receive_line()
+
+
+async def test_an_unreadable_answer_to_a_request_that_passed_fails_it() -> None:
+    """A client does not wait for an answer that came and cannot be read."""
+    async with open_desk() as (desk, server):
+        desk.send({"jsonrpc": "2.0", "id": 5, "method": "prompts/list"})
+        await server.next()
+        server.say(b'{"jsonrpc":"2.0","id":5,"result":{"a":tru}}\n')
+        answer = await desk.receive()
+        assert (answer["id"], answer["error"]["code"]) == (5, -32603)
+
+
+async def test_a_valid_call_passes_with_its_meta_and_its_answer() -> None:
     """The server gets the params as they were, and the client gets the server's answer, but for the ids."""
     async with open_desk() as (desk, server):
         desk.send(call("a", "read_file", {"path": "x", "limit": 3}, _meta={"k": [1]}, task={"ttl": 5}))
@@ -88,7 +105,7 @@ async def test_a_valid_call_passes_with_its_meta_and_its_answer_byte_for_byte() 
         assert expected == request["params"]
         odd = b'{"result": {"content":[], "structuredContent": {"n": 1.50, "n": "\\u00e9"}} ,"id" : "%s"}\n'
         server.say(odd % request["id"].encode())
-        assert odd % b"a" == await desk.receive_line()
+        assert anew(odd % b"a") == await desk.receive_line()
 
 
 async def test_an_answer_that_quotes_our_id_is_still_paired() -> None:
@@ -158,7 +175,7 @@ async def test_what_cannot_be_meant_is_told_with_its_kind(
         {"result": None},
     ],
 )
-async def test_failures_of_the_server_pass_byte_for_byte(answer: dict[str, Any]) -> None:
+async def test_failures_of_the_server_pass_as_they_came(answer: dict[str, Any]) -> None:
     """What the server itself says of a failure reaches the client as it came, and is not repeated."""
     async with open_desk(TRUSTED) as (desk, server):
         desk.send(call(1, "read_file", {"path": "x"}))
@@ -721,7 +738,7 @@ async def test_the_trace_passes_where_nobody_records() -> None:
 
 
 async def test_progress_passes_and_is_recorded() -> None:
-    """Progress of a call passes byte for byte, and stands in the report of the call."""
+    """Progress of a call passes, and stands in the report of the call."""
     reports: list[CallReport] = []
     async with open_desk(sinks=[reports.append]) as (desk, server):
         desk.send(call(1, "pay", {"cents": 1}, _meta={"progressToken": "p"}))

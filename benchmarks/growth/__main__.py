@@ -1,4 +1,4 @@
-"""``python -m benchmarks.growth``: measure how costs grow, and write plots and figures."""
+"""``python -m benchmarks.growth``: measure how costs grow, print the figures and write them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 import anyio
 
 from benchmarks.growth.charts import Chart, Curve, Effort, measure_chart
-from benchmarks.growth.plot import draw_curves
 from benchmarks.growth.table import BY_KEY, CHARTS
 from benchmarks.overhead.results import machine
 
@@ -67,12 +66,10 @@ def _tell(chart: Chart, curves: Sequence[Curve]) -> Iterator[str]:
 
 
 def _write(chart: Chart, curves: Sequence[Curve], folder: Path) -> None:
-    """Write the plot of a chart, and its figures into the file of all charts, where the others stay."""
+    """Write the figures of a chart into the file of all charts, where the others stay."""
     file = folder / "growth.json"
     charts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["charts"] if file.exists() else {}
     charts[chart.key] = {"measured": datetime.now(UTC).date().isoformat(), **_as_json(chart, curves)}
-    (folder / "growth").mkdir(parents=True, exist_ok=True)
-    (folder / "growth" / f"{chart.key}.svg").write_text(draw_curves(chart, curves), encoding="utf-8")
     in_order = {key: charts[key] for key in BY_KEY if key in charts}
     file.write_text(json.dumps({**machine(), "charts": in_order}, indent=1) + "\n", encoding="utf-8")
 

@@ -21,7 +21,7 @@ class Subject:
     Args:
         name: As the legend has it.
         make: Builds what is measured at a size.
-        reference: Whether it is not ours: a hand-written loop, a parser alone. It is drawn dashed.
+        reference: Whether it is not ours: a hand-written loop, a parser alone. It stands in brackets.
         most: The largest size that it is measured at. Default None: all of them.
     """
 
@@ -36,7 +36,7 @@ class Chart:
     """Curves over the same sizes.
 
     Args:
-        key: Short: for the command line, and the name of its file.
+        key: Short: for the command line.
         title: Printed above it.
         x: The unit of the sizes.
         y: The meaning and the unit of the figures.

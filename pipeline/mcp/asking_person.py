@@ -189,7 +189,7 @@ class ClientQuestions:
         request = self._requests.open("elicitation/create", question.params)
         try:
             await self._writer.write(request.line)
-            return read_object((await request.wait()).message, "result")
+            return read_object(await request.wait(), "result")
         except BrokenLineError:  # the client is gone
             return {}
         except anyio.get_cancelled_exc_class():

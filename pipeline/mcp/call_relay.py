@@ -13,7 +13,7 @@ from returns.result import Failure, Success
 
 from ..engine.call import Call, Outcome, make_uuid
 from ..engine.compose import Pipeline
-from ..engine.errors import ExecutionFailed, ToolError, Transient, Unavailable
+from ..engine.errors import ExecutionFailed, InvalidParams, Problem, ToolError, Transient, Unavailable
 from ..messages import Wording
 from ..policies.relay_policy import RelayPolicy
 from ..privacy import approved, withholds
@@ -22,19 +22,20 @@ from ..tools import ToolContext, ToolRegistry
 from ..tools.error_tables import without_texts
 from .asking_person import ClientQuestions, ask_person, decide, find_approvals, find_question
 from .call_answers import read_reply
-from .jsonrpc import Message, dump, is_message, key_of, read_object, replace_id, write_call_id
+from .jsonrpc import Message, dump, find_rounded, is_message, key_of, make_plain, read_object, write_call_id
 from .known_tools import KnownTools
-from .own_requests import Answer, UnusableAnswerError
+from .own_requests import UnusableAnswerError
 from .result_blocks import make_error_result
 from .server import ServerGoneError
 from .server_session import InvalidAnswerError
 from .upstream import Upstream
 
+_EXACT = approved("a number of at most 15 digits, or a text")
 _MODERN = "io.modelcontextprotocol/"  # begins what each request says of its client, in the versions without a handshake
 
 
 class _ToldByServer(Exception):  # noqa: N818  # it marks a failure as the server's own
-    """The server itself reported this failure, so its answer goes back as it came."""
+    """The server itself reported this failure, so its answer goes back."""
 
 
 @attrs.define(eq=False)
@@ -51,7 +52,7 @@ class Exchange:
 
     rest: Message
     has_arguments: bool
-    answer: Answer | None = None
+    answer: Message | None = None
     value: Message | None = None
     told: _ToldByServer | None = None
 
@@ -92,15 +93,20 @@ class CallRelay:
         params, asked, given = self._questions.read_answer(read_object(request, "params"))
         meta = read_object(params, "_meta")
         is_modern = _MODERN + "protocolVersion" in meta
-        rest = {name: value for name, value in params.items() if name not in ("name", "arguments")}
+        rest = {name: value for name, value in params.items() if name.casefold() not in ("name", "arguments")}
         exchange = Exchange(rest, has_arguments="arguments" in params)
+        arguments = params.get("arguments")
         call = Call(
-            params.get("name", ""),
-            params.get("arguments"),
+            make_plain(params.get("name", "")),
+            make_plain(arguments),
             id=write_call_id(request["id"]),
             deps=exchange,
             conversation=self._conversation,
         )
+        rounded = find_rounded(arguments)
+        if rounded is not None:  # what a rule and a person see would not be what the server gets
+            refused = Failure(InvalidParams((Problem(rounded, "number", _EXACT),)))
+            return self._write(request["id"], refused, call, exchange, is_modern=is_modern)
         if self._approvals is not None and asked:
             await decide(self._approvals, call, asked, given)
         outcome = await self._run_call(call, meta)
@@ -143,7 +149,7 @@ class CallRelay:
         params: Message = {} if cursor is None else {"cursor": cursor}
         if about_client:
             params["_meta"] = about_client
-        return read_object((await self._upstream.ask("tools/list", params)).message, "result")
+        return read_object(make_plain(await self._upstream.ask("tools/list", params)), "result")
 
     async def find_changes(self) -> bool:
         """Whether the server has other tools than before it ended; False also if that cannot be known."""
@@ -180,15 +186,16 @@ class CallRelay:
             if token is not None and self._progress.get(token) is context:
                 del self._progress[token]
         self._upstream.note_use()
-        if not answer.message.keys() & {"result", "error"}:
+        plain = make_plain(answer)
+        if not plain.keys() & {"result", "error"}:
             return self._tell_unusable(UnusableAnswerError(is_long=False))
         exchange.answer = answer
         told = _ToldByServer()
-        failure = read_reply(answer.message, told)
+        failure = read_reply(plain, told)
         if failure is not None:
             exchange.told = told
             return Failure(without_texts(failure, context.tool) if self._is_secretive(context) else failure)
-        exchange.value = answer.message["result"]
+        exchange.value = plain["result"]
         return exchange.value
 
     def _tell_unusable(self, exc: UnusableAnswerError) -> Failure[ToolError]:
@@ -197,7 +204,7 @@ class CallRelay:
         return Failure(ExecutionFailed(approved(text), cause=exc))
 
     def note_progress(self, notification: Message) -> None:
-        """Add a progress notification to the report of its call. It also passes to the client, as it came."""
+        """Add a progress notification to the report of its call. It also passes to the client."""
         params = read_object(notification, "params")
         context = self._progress.get(key_of(params.get("progressToken"))) if self._progress else None
         done, total, text = params.get("progress"), params.get("total"), params.get("message")
@@ -212,7 +219,7 @@ class CallRelay:
         return tool is not None and withholds(tool)
 
     def _write(self, request_id: object, outcome: Outcome, call: Call, exchange: Exchange, *, is_modern: bool) -> bytes:
-        """The line of the answer: the server's own where it reported the outcome, byte for byte but for the id."""
+        """The line of the answer: the server's own where it reported the outcome, with the id of the client."""
         error: ToolError | None = outcome.failure() if isinstance(outcome, Failure) else None
         answer = exchange.answer
         is_own = (
@@ -221,11 +228,7 @@ class CallRelay:
             else exchange.told is not None and getattr(error, "cause", None) is exchange.told
         )
         if answer is not None and is_own:
-            restored = dump(request_id).rstrip()
-            line = replace_id(answer.line, answer.token, restored)
-            if line is not None:
-                return line if line.endswith(b"\n") else line + b"\n"
-            message = {**answer.message, "id": request_id}
+            message: Message = {**answer, "id": request_id}
         elif error is None:  # a stage of the operator's own has put another value in its place
             result = outcome.unwrap()
             message = {"jsonrpc": "2.0", "id": request_id, "result": result if is_message(result) else {}}

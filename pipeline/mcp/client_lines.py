@@ -21,12 +21,10 @@ from .jsonrpc import (
     hides_call,
     is_message,
     is_request,
-    join_array,
     key_of,
     make_error,
-    parse,
+    read,
     read_object,
-    split_array,
 )
 from .known_tools import KnownTools
 from .lines import LineWriter, LongLine, tell_long
@@ -86,29 +84,27 @@ class ClientLines:
             await self._refuse_long(line)
             return
         if not line.strip():
-            await self._pass_on(line, [])
-            return
-        # A line in which another reader could find a call is not passed on.
+            return  # it holds nothing
+        # What passes is written anew from what was read here, so that no other reader can find another message in it.
         try:
-            message: object = parse(line)
+            message: object = read(line)
+            is_call = is_message(message) and message.get("method") == TOOLS_CALL
+            written = line if is_call else dump(message)
         except ValueError as exc:
             await self._refuse(*find_unread_id(line), PARSE_ERROR, f"Parse error: {exc}")
             return
-        line = line if line.endswith(b"\n") else line + b"\n"
         if isinstance(message, list):
-            await self._take_batch(cast("list[object]", message), line)
-        elif is_message(message) and await self._keep(message, len(line), None):
+            await self._take_batch(cast("list[object]", message), written)
+        elif is_message(message) and await self._keep(message, len(written), None):
             return
-        elif hides_call(line):
+        elif hides_call(message):
             await self._refuse_hidden_call()
         else:
-            await self._pass_on(line, [message] if is_message(message) else [])
+            await self._pass_on(written, [message] if is_message(message) else [])
 
     async def _take_batch(self, messages: list[object], line: bytes) -> None:
-        """Take what is ours out of a batch; a batch without such a message passes as it came."""
-        texts = split_array(line)
-        is_call = [is_message(each) and each.get("method") == TOOLS_CALL for each in messages]
-        if any(hides_call(text) for text, known in zip(texts, is_call, strict=True) if not known):
+        """Take what is ours out of a batch; a batch without such a message passes whole."""
+        if any(hides_call(each) for each in messages if not is_message(each) or each.get("method") != TOOLS_CALL):
             await self._refuse_hidden_call()
             return
         known = [each for each in messages if is_message(each)]
@@ -116,13 +112,9 @@ class ClientLines:
             await self._pass_on(line, known)
             return
         batch = CallBatch(key_of(each["id"]) for each in known if is_request(each))
-        rest: list[tuple[object, bytes]] = []
-        for message, text in zip(messages, texts, strict=True):
-            if not is_message(message) or not await self._keep(message, len(text), batch):
-                rest.append((message, text))
+        rest = [each for each in messages if not is_message(each) or not await self._keep(each, len(dump(each)), batch)]
         if rest:
-            passed = [message for message, _ in rest if is_message(message)]
-            await self._pass_on(join_array(text for _, text in rest), passed, batch)
+            await self._pass_on(dump(rest), [each for each in rest if is_message(each)], batch)
 
     async def _refuse_hidden_call(self) -> None:
         text = "the message could be read as a call of a tool, and as none"

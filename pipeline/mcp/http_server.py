@@ -33,6 +33,7 @@ from .jsonrpc import (
     read_object,
 )
 from .lines import LongLine
+from .pairing import Pairing, UnpairedError, refuse_answerless
 from .server import ServerGoneError, UnsendableError
 from .server_session import find_first
 
@@ -97,6 +98,7 @@ class HttpServer:
         self._transport = transport
         self._url, self._headers, self._limit = url, headers, limit
         self._version: str | None = None  # that was agreed on in the greeting
+        self._pairing = Pairing()
         self._closing = anyio.Event()
         self._ended = anyio.Event()
         self._write: Any = None
@@ -141,7 +143,7 @@ class HttpServer:
         return httpx.AsyncClient(
             headers=dict(self._headers),
             timeout=httpx.Timeout(_CONNECTING, read=None),  # a call may take as long as the policy permits
-            event_hooks={"response": [self._note_status]},
+            event_hooks={"response": [self._note_status, refuse_answerless]},
         )
 
     async def _note_status(self, response: Any) -> None:
@@ -182,8 +184,10 @@ class HttpServer:
         if not self._is_known and self._unanswered is None and "id" in message:
             self._unanswered = line
         metadata = self._transport.metadata_class(headers=self._make_headers(message))
+        item = self._transport.message_class(parsed, metadata)
+        self._pairing.note_sent(item)
         try:
-            await self._write.send(self._transport.message_class(parsed, metadata))
+            await self._write.send(item)
         except (anyio.ClosedResourceError, anyio.BrokenResourceError) as exc:
             raise ServerGoneError("no") from exc
 
@@ -205,6 +209,11 @@ class HttpServer:
             try:
                 item: Any = await self._read.receive()
             except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+                return None
+            try:
+                item = self._pairing.mend(item)
+            except UnpairedError:
+                _LOG.warning("the server answered what cannot be read; the session ends")
                 return None
             if isinstance(item, Exception):
                 _LOG.warning("the server sent what is no message: %s", type(item).__name__)

@@ -6,13 +6,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
-from math import inf
 from secrets import token_hex
 from typing import Any, Final, NoReturn, TypeAlias, TypeGuard, cast
 
-import attrs
-
 from ..base.nesting import refuse_deep
+from ..parameters.exact_json import is_exact
 
 Message: TypeAlias = dict[str, Any]
 TOOLS_CALL: Final = "tools/call"
@@ -38,10 +36,11 @@ _OUTCOME = re.compile(rb'"(?:result|error)"\s*:')
 _TEXT_BEGUN = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+'  # nothing is tried twice: that would take n² steps for what is broken
 _TEXT = re.compile(_TEXT_BEGUN + rb'(?:"|\Z)', re.DOTALL)
 _ENDED_TEXTS = re.compile(rb'(?:[^"]*+%s")*+[^"]*+' % _TEXT_BEGUN, re.DOTALL)
-# Each character of "tools/call" as it is, or escaped.
-_SPELLED_CALL = re.compile(
-    b'"%s"' % b"".join(rb"(?:\\?%s|\\u00(?i:%02x))" % (char.encode(), ord(char)) for char in TOOLS_CALL)
-)
+# A number that a double may round: 17 characters of digits and a point, or an exponent. Nothing is tried twice.
+_MAY_BE_ROUNDED = re.compile(r"[0-9](?:[0-9.]{16}|[0-9.]*[eE])")
+_MOST_DIGITS: Final = 4_300  # of an integer that Python reads
+# Line ends for readers that go by Unicode; JSON may hold them in strings as they are.
+_LINE_ENDS: Final = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def parse(line: bytes) -> Any:
@@ -53,42 +52,77 @@ def parse(line: bytes) -> Any:
     return _decode(_STRICT, line)
 
 
-def parse_leniently(line: bytes) -> Any:
-    """Read a line as `parse` does, and also the constants and the long numbers that some servers write into results.
-
-    Raises:
-        ValueError: It is not even that.
-    """
-    try:
-        return _decode(_STRICT, line)
-    except ValueError:
-        return _decode(_LENIENT, line)
-
-
 def _decode(decoder: json.JSONDecoder, line: bytes) -> Any:
     return decoder.decode(refuse_deep(line.decode(errors="replace").strip()))
 
 
-def split_array(line: bytes) -> list[bytes]:
-    """The elements of an array, each byte for byte.
+class Number(str):
+    """A number that no int and no float of Python holds, as it was written. `dump` writes it so."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, token: str) -> Number:
+        """The number of a token of JSON."""
+        return cls(_MARK + token)
+
+    @property
+    def value(self) -> float:
+        """The nearest float, or 0 for -0."""
+        written = self.removeprefix(_MARK)
+        return int(written) if written == "-0" else float(written)
+
+
+def read(line: bytes, *, leniently: bool = False) -> Any:
+    """Read a line as `parse` does, each number as it was written: `dump` then writes the same values.
+
+    Of equal keys in an object the last one counts.
 
     Args:
-        line: A list that `parse` or `parse_leniently` read.
+        line: The line.
+        leniently: Whether the constants and the long integers are read that some servers write. Default False.
+
+    Raises:
+        ValueError: It is not JSON, or nested more deeply than Python reads.
     """
-    text = line.decode(errors="surrogateescape")
-    found: list[bytes] = []
-    start = _skip_between(text, text.index("[") + 1)
-    while text[start] != "]":
-        _, end = _LENIENT.raw_decode(text, start)
-        found.append(text[start:end].encode(errors="surrogateescape"))
-        start = _skip_between(text, end)
-    return found
+    if leniently:
+        return _decode(_LENIENT, line)
+    may_be_rounded = b"-0" in line or _MAY_BE_ROUNDED.search(line.decode(errors="replace")) is not None
+    return _decode(_EXACT if may_be_rounded else _STRICT, line)
 
 
-def _skip_between(text: str, start: int) -> int:
-    while text[start] in " \t\r\n,":
-        start += 1
-    return start
+def make_plain(value: Any) -> Any:
+    """A value with Python's own numbers in place of each `Number`; the same object if there is none."""
+    return _replace_numbers(value) if _holds_number(value) else value
+
+
+def _replace_numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _replace_numbers(each) for key, each in cast("Message", value).items()}
+    if isinstance(value, list):
+        return [_replace_numbers(each) for each in cast("list[Any]", value)]
+    return value.value if isinstance(value, Number) else value
+
+
+def find_rounded(value: object) -> str | None:
+    """The path of a number in a value that a float rounds, such as ``prices[1]``. None: there is none."""
+    if not _holds_number(value):
+        return None
+    waiting: list[tuple[str, object]] = [("", value)]
+    while waiting:
+        path, each = waiting.pop()
+        if isinstance(each, Number):
+            if each != Number.of("-0"):
+                return path
+        elif isinstance(each, dict):
+            waiting.extend((f"{path}.{key}" if path else key, held) for key, held in cast("Message", each).items())
+        elif isinstance(each, list):
+            waiting.extend((f"{path}[{index}]", held) for index, held in enumerate(cast("list[object]", each)))
+    return None
+
+
+def _holds_number(value: object) -> bool:
+    return _MARK in _ENCODER.encode(value)  # in C, which a look at each value in Python is not
 
 
 def join_array(elements: Iterable[bytes]) -> bytes:
@@ -96,21 +130,17 @@ def join_array(elements: Iterable[bytes]) -> bytes:
     return b"[" + b",".join(elements) + b"]\n"
 
 
-def hides_call(line: bytes) -> bool:
-    """Whether another reader could find a call of a tool in a line where `parse` finds none.
-
-    Readers differ in which of two equal keys counts, and some read ``Method`` as ``method``.
+def hides_call(message: object) -> bool:
+    """Whether another reader could find a call of a tool in a message: some read ``Method`` as ``method``.
 
     Args:
-        line: A line that `parse` could read.
+        message: A message that is no call itself, or a list.
     """
-    if not _SPELLED_CALL.search(line):
-        return False
-    waiting: list[object] = [_PAIRS.decode(line.decode(errors="replace").strip())]
+    waiting = [message]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, _Pairs):
-            if any(key.casefold() == "method" and value == TOOLS_CALL for key, value in each.pairs):
+        each: object = waiting.pop()
+        if is_message(each):
+            if any(key.casefold() == "method" and value == TOOLS_CALL for key, value in each.items()):
                 return True
         elif isinstance(each, list):
             waiting.extend(cast("list[object]", each))
@@ -118,26 +148,26 @@ def hides_call(line: bytes) -> bool:
 
 
 def dump(message: object) -> bytes:
-    """Write a message as a line. An infinity is written as ``1e999``, from which it was read, and NaN as ``NaN``."""
+    """Write a message as a line that each reader takes for one line and one message.
+
+    What Unicode calls the end of a line is escaped, and half of a surrogate pair, which UTF-8 cannot hold.
+
+    Raises:
+        ValueError: It is nested more deeply than Python writes.
+    """
     try:
-        return _write(message, _STRICT_ENCODER)
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can escape and UTF-8 cannot hold
-        return _write(message, _ASCII_ENCODER)
-    except ValueError:  # a number that is not finite
-        line = _write(_mark_infinite(message), _ASCII_ENCODER)
-        return line.replace(b'"-%s"' % _MARK.encode(), b"-1e999").replace(b'"%s"' % _MARK.encode(), b"1e999")
-
-
-def _write(message: object, encoder: json.JSONEncoder) -> bytes:
-    return encoder.encode(message).encode() + b"\n"
-
-
-def _mark_infinite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _mark_infinite(each) for key, each in cast("Message", value).items()}
-    if isinstance(value, list):
-        return [_mark_infinite(each) for each in cast("list[Any]", value)]
-    return _MARK if value == inf else f"-{_MARK}" if value == -inf else value
+        text = _ENCODER.encode(message)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if _MARK in text:
+        text = _MARKED.sub(r"\1", text)
+    for end, escaped in _LINE_ENDS.items():
+        if end in text:
+            text = text.replace(end, escaped)
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:
+        return _HALF_PAIR.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode() + b"\n"
 
 
 def key_of(request_id: object) -> str:
@@ -169,7 +199,7 @@ def is_answer(message: Message) -> bool:
 
 def is_id(value: object) -> TypeGuard[str | int]:
     """Whether MCP permits this as the id of a request."""
-    return isinstance(value, (str, int)) and not isinstance(value, bool)
+    return isinstance(value, (str, int)) and not isinstance(value, (bool, Number))
 
 
 def read_object(message: Message, name: str) -> Message:
@@ -215,35 +245,30 @@ def find_unread_id(line: bytes) -> tuple[str | int | None, bool]:
     return request_id if is_id(request_id) else None, is_answer(message)
 
 
-def replace_id(line: bytes, sent: bytes, restored: bytes) -> bytes | None:
-    """Put another id in the place of ours, byte for byte the same otherwise. None: ours is not there exactly once."""
-    return line.replace(sent, restored, 1) if line.count(sent) == 1 else None
-
-
 def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a JSON value")
 
 
-def _read_int(digits: str) -> float:
-    try:
-        return int(digits)
-    except ValueError:  # Python reads no more than 4,300 digits
-        return float(digits)
+def _read_int(digits: str) -> int | Number:
+    return Number.of(digits) if len(digits) > _MOST_DIGITS or digits == "-0" else int(digits)
 
 
-@attrs.frozen
-class _Pairs:
-    """Return an object with all its members, also under equal keys."""
-
-    pairs: list[tuple[str, Any]]
+def _read_short_int(digits: str) -> int | Number:
+    return Number.of(digits) if digits == "-0" else int(digits)  # a longer one is refused
 
 
-_MARK: Final = f"toolcall-{token_hex(8)}"  # stands for infinity
+def _read_float(token: str) -> float | Number:
+    value = float(token)
+    return value if repr(value) == token or is_exact(token) else Number.of(token)
+
+
+_MARK: Final = f"toolcall-{token_hex(8)}:"  # begins the text that stands for a number; nobody else knows it
+_MARKED: Final = re.compile(rf'"{_MARK}(-?[0-9.eE+-]+|-?Infinity|NaN)"')
+_HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
 _STRICT = json.JSONDecoder(parse_constant=_refuse_constant)
-_LENIENT = json.JSONDecoder(parse_int=_read_int)
-_PAIRS = json.JSONDecoder(object_pairs_hook=_Pairs)
-_STRICT_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-_ASCII_ENCODER = json.JSONEncoder(separators=(",", ":"))
+_EXACT = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_read_float, parse_int=_read_short_int)
+_LENIENT = json.JSONDecoder(parse_constant=Number.of, parse_float=_read_float, parse_int=_read_int)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 class CallBatch:

@@ -13,21 +13,6 @@ from .jsonrpc import Message, dump
 from .server import Server, ServerGoneError
 
 
-@attrs.frozen
-class Answer:
-    """The answer of a server to a request of ours.
-
-    Args:
-        message: It, parsed.
-        line: It, as it came.
-        token: The id that it has there, as JSON.
-    """
-
-    message: Message
-    line: bytes
-    token: bytes
-
-
 class UnusableAnswerError(Exception):
     """An answer came, and was thrown away: it was longer than a line may be, or cannot be read.
 
@@ -56,10 +41,10 @@ class OwnRequest:
     request_id: str
     line: bytes
     server: Server | None = attrs.field(default=None, init=False)
-    answer: Answer | Exception | None = attrs.field(default=None, init=False)
+    answer: Message | Exception | None = attrs.field(default=None, init=False)
     _event: anyio.Event = attrs.field(factory=anyio.Event, init=False)
 
-    async def wait(self) -> Answer:
+    async def wait(self) -> Message:
         """Wait for the answer.
 
         Raises:
@@ -67,11 +52,11 @@ class OwnRequest:
             UnusableAnswerError: The answer was thrown away.
         """
         await self._event.wait()
-        if isinstance(self.answer, Answer):
+        if isinstance(self.answer, dict):
             return self.answer
         raise cast("Exception", self.answer)
 
-    def end(self, answer: Answer | Exception) -> None:
+    def end(self, answer: Message | Exception) -> None:
         """Wake the waiting task; the first answer counts."""
         if self.answer is None:
             self.answer = answer
@@ -109,7 +94,7 @@ class OwnRequests:
         """Whether an id is that of a request of ours, which may wait no more."""
         return isinstance(request_id, str) and request_id.startswith(self._prefix)
 
-    def deliver(self, request_id: object, answer: Message | Exception, line: bytes = b"") -> bool:
+    def deliver(self, request_id: object, answer: Message | Exception) -> bool:
         """Hand an answer to the task that asked. Returns whether the request was ours.
 
         An answer without a waiting task, or a second one, is dropped.
@@ -118,8 +103,7 @@ class OwnRequests:
             return False
         waiting = self._waiting.get(request_id)
         if waiting is not None:
-            token = b'"%s"' % request_id.encode()
-            waiting.end(answer if isinstance(answer, Exception) else Answer(answer, line, token))
+            waiting.end(answer)
         return True
 
     def deliver_unusable(self, line: bytes, *, is_long: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Relay: stands between a client and a server of MCP. Calls of tools pass a pipeline, all else passes as it came."""
+"""Relay: stands between a client and a server of MCP. Calls of tools pass a pipeline, all else keeps its values."""
 
 from __future__ import annotations
 

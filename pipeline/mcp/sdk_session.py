@@ -14,6 +14,8 @@ from ..base import timing
 from ..base.options import refuse
 from ..base.setup_error import SetupError
 from ..privacy import get_logger
+from .jsonrpc import PARSE_ERROR
+from .pairing import UNREADABLE, Pairing, UnpairedError, refuse_answerless
 from .server_session import (
     Answer,
     Connect,
@@ -25,6 +27,7 @@ from .server_session import (
 
 _LOG = get_logger()
 _CLOSED: Final = -32000  # how the package reports that the connection ended
+_NOT_READ: Final = (UNREADABLE, "Failed to parse")  # how Pairing, and the package, report an answer that is none
 _LISTEN_AGAIN: Final = 1.0  # seconds until a stream that ended is opened again
 Callback: TypeAlias = Callable[..., Awaitable[Any]]  # its parameters are of types of the package
 _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
@@ -67,6 +70,7 @@ class _Sdk:
     command: Any
     start: Any
     reach: Any
+    make_client: Any
     versions: Any
 
 
@@ -94,13 +98,15 @@ def connect_sdk(target: object, mode: str = "auto", callbacks: Callbacks | None 
 def _load() -> _Sdk:
     try:
         stdio = import_module("mcp.client.stdio")
+        http: Any = import_module("mcp.client.streamable_http")
         return _Sdk(
             import_module("mcp.client.client").Client,
             import_module("mcp.shared.exceptions").MCPError,
             import_module("mcp_types").ToolListChangedNotification,
             stdio.StdioServerParameters,
             stdio.stdio_client,
-            import_module("mcp.client.streamable_http").streamable_http_client,
+            http.streamable_http_client,
+            http.create_mcp_http_client,
             import_module("mcp_types.version").MODERN_PROTOCOL_VERSIONS,
         )
     except (ModuleNotFoundError, AttributeError) as exc:
@@ -116,7 +122,7 @@ def _read_target(sdk: _Sdk, target: object) -> Callable[[], Any]:
             refuse(
                 "add_server", "target", "a URL with http or https; a command is a list, as ['python', 'x.py']", target
             )
-        return lambda: sdk.reach(target)
+        return lambda: _reach(sdk, target)
     if isinstance(target, Sequence):
         words = list(cast("Sequence[object]", target))
         if not words or not all(type(word) is str for word in words):
@@ -124,7 +130,9 @@ def _read_target(sdk: _Sdk, target: object) -> Callable[[], Any]:
             refuse("add_server", "target", "a command of at least one text", kinds)
         given = sdk.command(command=words[0], args=words[1:])
     if isinstance(given, sdk.command):
-        return lambda: sdk.start(given)
+        # A byte that is not UTF-8 would end the connection with the text of a decoder.
+        lenient = given.model_copy(update={"encoding_error_handler": "replace"})
+        return lambda: sdk.start(lenient)
     if type(given).__module__.startswith("mcp.server"):
         return lambda: given
     if not callable(given):
@@ -153,9 +161,18 @@ async def _open(
 
 
 @asynccontextmanager
-async def _watch(transport: Any, lost: anyio.Event) -> AsyncGenerator[tuple[_WatchedStream, Any], None]:
+async def _watch(transport: Any, lost: anyio.Event) -> AsyncGenerator[tuple[_WatchedStream, _NotedStream], None]:
+    pairing = Pairing()
     async with transport as (read, write):
-        yield _WatchedStream(read, lost), write
+        yield _WatchedStream(read, lost, pairing), _NotedStream(write, pairing)
+
+
+@asynccontextmanager
+async def _reach(sdk: _Sdk, url: str) -> AsyncGenerator[Any, None]:
+    async with sdk.make_client() as client:
+        client.event_hooks["response"].append(refuse_answerless)
+        async with sdk.reach(url, http_client=client) as streams:
+            yield streams
 
 
 async def _listen(client: Any, changed: Callable[[], object], lost: anyio.Event) -> None:
@@ -182,8 +199,8 @@ async def _listen(client: Any, changed: Callable[[], object], lost: anyio.Event)
 class _WatchedStream:
     """A stream of messages that sets an event at its end, which the package does not report."""
 
-    def __init__(self, stream: Any, ended: anyio.Event) -> None:
-        self._stream, self._ended = stream, ended
+    def __init__(self, stream: Any, ended: anyio.Event, pairing: Pairing) -> None:
+        self._stream, self._ended, self._pairing = stream, ended, pairing
 
     @property
     def last_context(self) -> Any:
@@ -191,7 +208,11 @@ class _WatchedStream:
 
     async def receive(self) -> Any:
         try:
-            return await self._stream.receive()
+            return self._pairing.mend(await self._stream.receive())
+        except UnpairedError:
+            _LOG.warning("an MCP server answered what cannot be read; the connection is made again")
+            self._ended.set()
+            raise anyio.EndOfStream from None
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
             self._ended.set()
             raise
@@ -208,6 +229,26 @@ class _WatchedStream:
             return await self.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.aclose()
+
+
+class _NotedStream:
+    """A stream of messages to a server, of which the requests are noted."""
+
+    def __init__(self, stream: Any, pairing: Pairing) -> None:
+        self._stream, self._pairing = stream, pairing
+
+    async def send(self, item: Any) -> None:
+        self._pairing.note_sent(item)  # first: the answer may be there before this returns
+        await self._stream.send(item)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -254,10 +295,12 @@ class SdkSession:
             if refused.code == _CLOSED:
                 self._lost.set()
                 raise SessionLostError(str(refused.message)) from exc
+            if refused.code == PARSE_ERROR and str(refused.message).startswith(_NOT_READ):
+                raise InvalidAnswerError(UNREADABLE) from exc
             raise RequestRefusedError(refused.code, refused.message) from exc
         except _BROKEN as exc:
             self._lost.set()
             raise SessionLostError(type(exc).__name__) from exc
-        except (RuntimeError, ValueError) as exc:  # of its checks: pydantic's is a ValueError
+        except Exception as exc:  # of its checks of an answer, which may have any form
             raise InvalidAnswerError(str(exc)) from exc
         return cast("Answer", answer.model_dump(mode="json", by_alias=True, exclude_none=True))

@@ -14,15 +14,15 @@ from .jsonrpc import (
     Message,
     dump,
     find_id,
+    find_unread_id,
     is_answer,
     is_message,
     is_request,
-    join_array,
     key_of,
     make_error,
-    parse_leniently,
+    make_plain,
+    read,
     read_object,
-    split_array,
 )
 from .lines import LineWriter, LongLine, tell_long
 from .open_requests import CANCELLED, OpenRequests
@@ -74,39 +74,51 @@ class ServerLines:
         # Else a client that reads slowly would fill the memory.
         await self._writer.wait_for_room(self._limits.in_flight_bytes)
         try:
-            message: object = parse_leniently(line)
+            message: object = read(line, leniently=True)
+            is_ours = is_message(message) and self._upstream.own_requests.is_ours(message.get("id"))
+            written = line if is_ours else dump(message)
         except ValueError:
-            if not line.endswith(b"\n"):  # the server died in the middle of it
-                return False
-            if not self._take_unreadable(line):
-                await self._writer.write(line)
+            await self._take_unreadable(line)
             return False
-        line = line if line.endswith(b"\n") else line + b"\n"
         if isinstance(message, list):
-            both = zip(cast("list[object]", message), split_array(line), strict=True)
-            rest = [text for each, text in both if not await self._take_message(each, text)]
-            line = line if len(rest) == len(cast("list[object]", message)) else join_array(rest) if rest else b""
-        elif await self._take_message(message, line):
-            line = b""
-        if line:
-            await self._writer.write(line)
-        return True
-
-    def _take_unreadable(self, line: bytes) -> bool:
-        """Fail the call that a line answers which is not JSON, or too deep. Returns whether there is one."""
-        may_answer = line.lstrip()[:1] in (b"{", b"[") and find_id(line, b"")[1]
-        if not may_answer or not self._upstream.own_requests.deliver_unusable(line, is_long=False):
+            messages = cast("list[object]", message)
+            rest = [each for each in messages if not await self._take_message(each)]
+            if rest or not messages:
+                await self._writer.write(written if len(rest) == len(messages) else dump(rest))
+        elif not is_message(message):
+            await self._take_unreadable(line)
             return False
-        _LOG.warning("an answer of the server cannot be read, and was thrown away")
+        elif not await self._take_message(message):
+            await self._writer.write(written)
         return True
 
-    async def _take_message(self, message: object, line: bytes) -> bool:
+    async def _take_unreadable(self, line: bytes) -> None:
+        """A line that is no message goes no further: another reader could find one in it. What it answers fails."""
+        if not line.strip() or not line.endswith(b"\n"):  # without a line end the server died in the middle of it
+            return
+        may_answer = line.lstrip()[:1] in (b"{", b"[") and find_id(line, b"")[1]
+        if may_answer and self._upstream.own_requests.deliver_unusable(line, is_long=False):
+            _LOG.warning("an answer of the server cannot be read, and was thrown away")
+            return
+        request_id, is_an_answer = find_unread_id(line)
+        if is_an_answer and request_id is not None:
+            await self._fail_open(request_id, "the answer of the server cannot be read")
+        _LOG.warning("a line of the server is no message, and was thrown away")
+
+    async def _fail_open(self, request_id: object, text: str) -> None:
+        """Tell the client that the answer to a request of it was thrown away."""
+        error = make_error(request_id, INTERNAL_ERROR, text)
+        found = self._open.close(error)
+        if found is not None:
+            await self._reply(key_of(request_id), dump(error), found.batch)
+
+    async def _take_message(self, message: object) -> bool:
         """Read a message of the server. Returns whether it goes no further."""
         if not is_message(message):
             return False
         method = message.get("method")
         if is_answer(message):
-            return await self._take_answer(message, line)
+            return await self._take_answer(message)
         if is_request(message):
             return await self._pass_back(self._open.note_asked(message), message)
         if method == LIST_CHANGED:
@@ -124,18 +136,18 @@ class ServerLines:
         await self._writer.write(dump(changed))
         return True
 
-    async def _take_answer(self, answer: Message, line: bytes) -> bool:
-        if self._upstream.own_requests.deliver(answer.get("id"), answer, line):
+    async def _take_answer(self, answer: Message) -> bool:
+        if self._upstream.own_requests.deliver(answer.get("id"), answer):
             return True
         found = self._open.close(answer)
         if found is None:
             return False
         self._upstream.note_use()
         if found.request.get("method") == _LIST:
-            self._calls.known.learn_page(read_object(found.request, "params"), found.changes, answer)
+            self._calls.known.learn_page(read_object(found.request, "params"), found.changes, make_plain(answer))
         if found.batch is None:
             return False
-        await self._reply(key_of(answer["id"]), line, found.batch)
+        await self._reply(key_of(answer["id"]), dump(answer), found.batch)
         return True
 
     async def _take_long(self, line: LongLine) -> None:
@@ -146,7 +158,4 @@ class ServerLines:
                 with suppress(ServerGoneError):
                     await self._upstream.send(dump(make_error(request_id, INVALID_REQUEST, text)))
         elif not self._upstream.own_requests.deliver_unusable(line.head + b"\n" + line.tail, is_long=True):
-            error = make_error(request_id, INTERNAL_ERROR, text)
-            found = self._open.close(error)
-            if found is not None:
-                await self._reply(key_of(request_id), dump(error), found.batch)
+            await self._fail_open(request_id, text)

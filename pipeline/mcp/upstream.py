@@ -15,7 +15,7 @@ from ..policies.relay_policy import RelayLimits
 from ..privacy import get_logger
 from .jsonrpc import Message, dump, is_request, key_of, read_object
 from .lines import LongLine
-from .own_requests import Answer, OwnRequest, OwnRequests, UnusableAnswerError
+from .own_requests import OwnRequest, OwnRequests, UnusableAnswerError
 from .server import Server, ServerGoneError, UnsendableError
 from .server_session import Backoff
 
@@ -205,7 +205,7 @@ class Upstream:
             raise ServerGoneError("no", is_away=True)
         return self._server
 
-    async def ask(self, method: str, params: Message) -> Answer:
+    async def ask(self, method: str, params: Message) -> Message:
         """Send a request of ours, and wait for its answer; a caller who is cancelled cancels it at the server too.
 
         Raises:
@@ -214,7 +214,7 @@ class Upstream:
         """
         return await self._ask(None, method, params)
 
-    async def _ask(self, server: Server | None, method: str, params: object) -> Answer:
+    async def _ask(self, server: Server | None, method: str, params: object) -> Message:
         """As `ask`; of one run of the server, or of the one that is there."""
         request = self.own_requests.open(method, params)
         try:

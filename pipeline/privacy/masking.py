@@ -34,7 +34,7 @@ _MAX_VALUES = 2_000  # that are looked at for secrets
 _IN_TEXT: Final = 6  # characters of a secret, to be looked for inside of a text: a shorter one may be part of any word
 _TWO_DIGITS: Final = 10  # from here on a number has two
 _LONGEST_NUMBER: Final = 400  # characters of a text that is read as a number
-_TWO_DIGITS: Final = 10
+
 _NUMBER_BEGINS: Final = frozenset("+-.0123456789")
 _MAX_ERROR_TEXT = 100_000  # characters of a text in an error; a model is shown less
 _MAX_TEXT = 1_000_000  # characters of arguments sent as text

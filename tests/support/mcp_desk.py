@@ -15,6 +15,7 @@ import attrs
 from support import PATIENT
 from toolcall_pipeline import Pipeline, ToolRegistry
 from toolcall_pipeline.cli.proxy_command import make_pipeline
+from toolcall_pipeline.mcp.jsonrpc import dump, read
 from toolcall_pipeline.mcp.lines import LineReader, LineWriter, LongLine
 from toolcall_pipeline.mcp.relay import Relay
 from toolcall_pipeline.mcp.server import Server, ServerGoneError
@@ -46,8 +47,13 @@ MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcont
 
 
 def as_line(message: object) -> bytes:
-    """A message as this file's client and server write it: with blanks, so that a line that was made anew shows."""
-    return json.dumps(message).encode() + b"\n"
+    """A message as a relay writes it."""
+    return dump(message)
+
+
+def anew(line: bytes) -> bytes:
+    """What a relay makes of a line that passes."""
+    return dump(read(line, leniently=True))
 
 
 def call(request_id: object, name: str, arguments: object = None, **params: object) -> dict[str, Any]:

@@ -56,6 +56,10 @@ class _Job:
 class Portal:
     """One event loop of asyncio for all threads of this process that have none.
 
+    anyio's `BlockingPortalProvider` would not do: its loop ends with the last call that uses it, and with it what a
+    pipeline has opened there; its thread is no daemon, so a call that hangs keeps the process alive; a child that is
+    forked while it runs has its lock and no loop; and an interrupt leaves the function running.
+
     It starts with the first call. When the main thread has ended, it stops as soon as no thread waits that the process
     waits for, so that it keeps no process alive. A forked child gets one of its own.
     """

@@ -96,7 +96,7 @@ def draw_bars(overhead: Overhead, title: str) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="13">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
-        draw_text(12, 24, f"What each stage of {title} costs", weight="bold", size=15),
+        _draw_text(12, 24, f"What each stage of {title} costs", weight="bold", size=15),
         *_draw_legend(any(each.waited_ns for _, each in shown)),
         *_draw_axis(step, scale, _TOP + _ROW * len(shown)),
     ]
@@ -115,22 +115,22 @@ def _draw_legend(waits: bool) -> Iterator[str]:  # noqa: FBT001  # inside
     places: Sequence[tuple[int, str, str]] = [(_LEFT, _CPU, "CPU"), (_LEFT + 70, _WAIT, "waiting")][: 1 + waits]
     for x, colour, what in places:
         yield f'<rect x="{x}" y="36" width="12" height="12" fill="{colour}"/>'
-        yield draw_text(x + 17, 47, what)
+        yield _draw_text(x + 17, 47, what)
 
 
 def _draw_axis(step: float, scale: float, bottom: int) -> Iterator[str]:
     for tick in range(_TICKS + 1):
         x = _LEFT + tick * step * scale
         yield f'<line x1="{x:.1f}" y1="{_TOP - 6}" x2="{x:.1f}" y2="{bottom}" stroke="{_FAINT}"/>'
-        yield draw_text(x, bottom + 17, f"{tick * step:,.10g}", anchor="middle")
-    yield draw_text(_LEFT + _BARS / 2, bottom + 36, "µs a call", anchor="middle")
+        yield _draw_text(x, bottom + 17, f"{tick * step:,.10g}", anchor="middle")
+    yield _draw_text(_LEFT + _BARS / 2, bottom + 36, "µs a call", anchor="middle")
 
 
 def _draw_row(cost: StageCost, figure: Figure, top: int, scale: float) -> Iterator[str]:
     middle = top + _ROW / 2
     cpu, waits = max(figure.ns, 0) / 1e3, figure.waited_ns / 1e3
     bar = f'y="{middle - _BAR / 2:.1f}" height="{_BAR}"'
-    yield draw_text(_LEFT - 10, middle + 4, cost.name, anchor="end")
+    yield _draw_text(_LEFT - 10, middle + 4, cost.name, anchor="end")
     yield f'<rect x="{_LEFT}" width="{cpu * scale:.1f}" {bar} fill="{_CPU}"/>'
     if waits:
         yield f'<rect x="{_LEFT + cpu * scale:.1f}" width="{waits * scale:.1f}" {bar} fill="{_WAIT}"/>'
@@ -138,10 +138,10 @@ def _draw_row(cost: StageCost, figure: Figure, top: int, scale: float) -> Iterat
     yield f'<line x1="{low:.1f}" y1="{middle:.1f}" x2="{high:.1f}" y2="{middle:.1f}" stroke="{_INK}" stroke-width="2"/>'
     told = "within noise" if figure.within_noise else f"{cpu + waits:,.2f}"
     end = max(_LEFT + (cpu + waits) * scale, high) + 8
-    yield draw_text(end, middle + 4, told)
+    yield _draw_text(end, middle + 4, told)
 
 
-def draw_text(x: float, y: float, text: str, *, anchor: str = "start", weight: str = "normal", size: int = 13) -> str:
+def _draw_text(x: float, y: float, text: str, *, anchor: str = "start", weight: str = "normal", size: int = 13) -> str:
     """A text whose base line is at ``y``; ``anchor`` is the part of it that is at ``x``."""
     style = f'text-anchor="{anchor}" font-weight="{weight}" font-size="{size}" fill="{_INK}"'
     return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{escape(text)}</text>'

@@ -1,1 +1,0 @@
-"""AgentDojo's own tools, and recorded calls of them, through our pipeline and through AgentDojo's runtime."""
