@@ -126,6 +126,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
         {
             "errors": [3, "timeout", {1: "timeout"}, {"httpx": "timeout"}, {OSError: "no kind"}, {int: "timeout"}],
             "clock": [*NO_SYNC_FUNCTION, None],
+            "foreign_text": ["show", None, 3, True],
         },
     ),
     Approve: (
@@ -173,6 +174,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "executors": [*NO_MAPPING, None],
             "executors['x']": [*NO_EXECUTOR, None],
             "detect": NO_SYNC_FUNCTION,
+            "foreign_text": ["show", None, 3, True],
         },
     ),
     Trace: (
@@ -304,6 +306,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "executors['x']": NO_EXECUTOR,
             "wording": [3, "llmproc", {"profile": "default"}],
             "detect": NO_SYNC_FUNCTION,
+            "foreign_text": ["show", None, 3, True],
         },
     ),
     Thread: ({}, {"threads": [*NO_COUNT, 0, None], "max_abandoned": [*NO_COUNT, 0, None]}),

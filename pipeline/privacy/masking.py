@@ -66,9 +66,9 @@ class SecretValues:
 
         Args:
             value: Any value.
-            names: Names that a schema declares: as keys they are no secrets.
+            names: Names that a schema declares. Such a name is not a secret as a key.
             declared: Whether it is declared as secret. False: its name is not declared, so only texts of six characters
-                or more are added, for a name may be any, and so may a number.
+                or more are added. Any short word and any number may stand there.
         """
         pending: list[Any] = [value]
         for _ in range(_MAX_VALUES):

@@ -82,8 +82,8 @@ class RedactionPolicy:
             repairs: The repairs of the call.
             params: The params that its arguments became. Default None: they were not valid, or are unknown.
 
-        Where any tool of the pipeline declares a secret, the arguments are withheld of a call whose tool was not found,
-        for its name may be a misspelling of that tool's, and all of a composite tool, whose calls have reports of
+        Where any tool of the pipeline declares a secret, the arguments of a call without a tool are withheld, because
+        its name may be a misspelling of that tool's name. So is all of a composite tool: its calls have reports of
         their own.
         """
         try:
@@ -165,13 +165,13 @@ def make_mask(
 
 
 def check_foreign_text(owner: object, attribute: attrs.Attribute[Any], given: object) -> None:
-    """A validator of attrs. Raises SetupError: it is no `ForeignText`."""
+    """A validator of attrs. Raises SetupError for anything but a `ForeignText`."""
     if given not in get_args(ForeignText):
         raise SetupError(f"{type(owner).__name__}: `{attribute.name}` must be 'withhold' or 'mask', not {given!r}")
 
 
 def withholds(tool: Tool[..., Any], foreign_text: ForeignText = "withhold") -> bool:
-    """Whether no text of others is recorded or told of a tool's calls: it declares secrets."""
+    """Whether texts of others about the calls of a tool are withheld, because it declares secrets."""
     return foreign_text == "withhold" and tool.parameters.secrets is not None
 
 
