@@ -14,7 +14,7 @@ mkdir -p build/$(1) && printf '{"extends": "../../../pyproject.toml", "ignore": 
 	$(1) "$$(echo $(2) | sed 's#  *#", "../../../#g')" > build/$(1)/pyrightconfig.json && $(BIN)/pyright -p build/$(1)
 endef
 
-.PHONY: lint types unit wheel explore bench-known bench-growth bench-export bench-peers structure mutants recovery clients torture worst soak corpus test-ray test-clients test-hosts test-more-hosts test-collector test-operations test-mcp texts test-stores test-wires million phoenix test-phoenix checks
+.PHONY: lint types unit wheel explore bench-growth bench-export bench-peers structure mutants recovery clients torture worst soak corpus test-ray test-clients test-hosts test-more-hosts test-collector test-operations test-mcp texts test-stores test-wires million phoenix test-phoenix checks
 
 lint: .venv/dev
 	$(call timed,lint,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
@@ -32,9 +32,6 @@ wheel: .venv/dev  ## build the wheel and the source distribution into dist, and 
 
 explore: .venv/dev  ## every property with fresh random examples, 10 times as many; ARGS="--explore=100 tests/test_wires.py"
 	$(BIN)/pytest --explore=10 -m hypothesis -o faulthandler_timeout=3600 $(ARGS)
-
-bench-known: .venv/dev  ## how exact toolcall bench is: stages of known cost, told against true; two minutes on an idle machine
-	$(BIN)/python -m benchmarks.known_costs $(ARGS)
 
 bench-growth: .venv/dev  ## how costs and memory grow with stages, tools, arguments, calls and keys: figures; under four minutes
 	$(BIN)/python -m benchmarks.growth $(ARGS)
