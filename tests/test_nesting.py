@@ -59,6 +59,6 @@ def test_every_reader_of_foreign_text_has_the_bound(levels: int) -> None:
     with pytest.raises(ValueError, match="nested too deeply") if deep else nullcontext():
         jsonrpc.parse(text.encode())
     with pytest.raises(ValueError, match="nested too deeply") if deep else nullcontext():
-        jsonrpc.parse_leniently(text.encode())
+        jsonrpc.read(text.encode(), leniently=True)
     line = parse_line(1, f'{{"name": "f", "arguments": {{"a": {text}}}}}'.encode())
     assert (line.call is None) is deep

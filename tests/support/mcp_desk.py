@@ -170,7 +170,9 @@ class Desk:
             return await self._runs.receive()
 
     def make_pipeline(self, registry: ToolRegistry) -> Pipeline:
-        made = make_pipeline(registry, self.policy, self.store).replace("retry", Retry(self.policy.attempts, 0))
+        made = make_pipeline(registry, self.policy, None if self.store is None else str(self.store)).replace(
+            "retry", Retry(self.policy.attempts, 0)
+        )
         return made.replace("trace", Trace(**self.tracing)) if self.tracing else made
 
     async def run(self) -> None:
