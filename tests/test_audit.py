@@ -322,9 +322,9 @@ def test_what_was_done_to_the_rows_is_found(how: Tamper, fault: str, tmp_path: P
     """A row that was changed, removed, inserted or moved, also the first and the last ones, and a missing head."""
     path = tmp_path / "audit.db"
     write_five(path)
-    assert run("audit", str(path), "--verify")[0] == 0
+    assert run("audit", str(path), "verify")[0] == 0
     tamper(path, how)
-    code, text = run("audit", str(path), "--verify")
+    code, text = run("audit", str(path), "verify")
     assert code == 1
     assert fault in text
 
@@ -343,10 +343,10 @@ def test_who_writes_another_chain_needs_the_secret(tmp_path: Path) -> None:
     path, secret = tmp_path / "audit.db", tmp_path / "secret"
     write_five(path, b"key")
     secret.write_text("key\n")
-    whole = run("audit", str(path), "--verify", "--secret-file", str(secret))
+    whole = run("audit", str(path), "verify", "--secret-file", str(secret))
     assert whole[0] == 0
     assert "5 rows, whole; head 5:" in whole[1]
-    assert "were written with a secret" in run("audit", str(path), "--verify")[1]
+    assert "were written with a secret" in run("audit", str(path), "verify")[1]
     with closing(sqlite3.connect(path)) as db, db:  # rows 1 to 3 are true, and row 4 holds the digest of row 3
         digest = json.loads(db.execute("select value from entries where key = ?", (row_key(4),)).fetchone()[0])[
             "before"
@@ -354,7 +354,7 @@ def test_who_writes_another_chain_needs_the_secret(tmp_path: Path) -> None:
         remove(4, 5)(db)
         head = json.dumps([3, digest, "0" * 40, True]).encode()
         db.execute("update entries set value = ? where key = ?", (head, b"audit-head"))
-    code, text = run("audit", str(path), "--verify", "--secret-file", str(secret))
+    code, text = run("audit", str(path), "verify", "--secret-file", str(secret))
     assert (code, text) == (1, "the head was not written by a holder of the secret\n")
 
 
