@@ -363,13 +363,13 @@ def test_a_digest_noted_elsewhere_proves_the_rows_up_to_it(tmp_path: Path) -> No
     path = tmp_path / "audit.db"
     places = write_five(path)
     old = path.read_bytes()
-    assert run("audit", str(path), "--expect", places[2])[0] == 0
+    assert run("audit", str(path), "verify", "--expect", places[2])[0] == 0
     later = write_five(path)[-1]
-    assert run("audit", str(path), "--expect", later)[0] == 0
+    assert run("audit", str(path), "verify", "--expect", later)[0] == 0
     for side in ("-wal", "-shm"):
         path.with_name(path.name + side).unlink(missing_ok=True)
     path.write_bytes(old)
-    code, text = run("audit", str(path), "--expect", later)
+    code, text = run("audit", str(path), "verify", "--expect", later)
     assert code == 1
     assert "row 10: the chain does not hold the expected digest" in text
 
@@ -384,7 +384,7 @@ def test_the_rows_are_json_lines(tmp_path: Path) -> None:
             await AuditLog(store).append({"tool": "\x1b[31mred\u202e"})
 
     anyio.run(add)
-    code, text = run("audit", str(path))
+    code, text = run("audit", str(path), "list")
     rows = [json.loads(line) for line in text.splitlines()]
     assert code == 0
     assert [row["number"] for row in rows] == [1, 2, 3, 4, 5, 6]
@@ -396,9 +396,9 @@ def test_the_rows_are_json_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        (("none.db",), "no such file"),
-        (("audit.db", "--secret-file", "none"), "No such file"),
-        (("text",), "not a SQLite"),
+        (("none.db", "list"), "no such file"),
+        (("audit.db", "verify", "--secret-file", "none"), "No such file"),
+        (("text", "list"), "not a SQLite"),
     ],
 )
 def test_bad_input_is_one_clear_line(
