@@ -54,8 +54,6 @@ class Pairing:
         self._open: dict[str, Message] = {}  # method, params and id of each request, by the key of the id
         self._ended: dict[str, None] = {}
         self._notified = 0  # notifications that a server may answer by mistake, with an error without an id
-        self._types: Any = import_module("mcp_types")
-        self._make: Any = import_module("mcp.shared.message").SessionMessage
 
     def note_sent(self, item: Any) -> None:
         """Note a message that goes to the server."""
@@ -115,8 +113,10 @@ class Pairing:
             return failure
         request_id = self._open[key]["id"]
         self._end(key)
-        data = self._types.ErrorData(code=PARSE_ERROR, message=UNREADABLE)
-        return self._make(self._types.JSONRPCError(jsonrpc="2.0", id=request_id, error=data))
+        types: Any = import_module("mcp_types")
+        data = types.ErrorData(code=PARSE_ERROR, message=UNREADABLE)
+        error = types.JSONRPCError(jsonrpc="2.0", id=request_id, error=data)
+        return cast("Any", import_module("mcp.shared.message")).SessionMessage(error)
 
     def _leave_out(self, result: dict[str, Any], request: Message) -> dict[str, Any]:
         """A page of tools without those that the package does not take: it would refuse the others with them."""
@@ -138,7 +138,7 @@ class Pairing:
         """What is wrong with a page of tools; "": nothing."""
         try:
             import_module("mcp_types.methods").validate_server_result(_LIST, version, result)
-            self._types.ListToolsResult.model_validate(result, by_name=False)
+            import_module("mcp_types").ListToolsResult.model_validate(result, by_name=False)
         except KeyError:  # the version has no such method
             return ""
         except ValueError as exc:
