@@ -49,9 +49,6 @@ EQUIVALENT: dict[str, str] = {
     "toolcall_pipeline/compose/resources.py _InProcess.__init__ removed: self._restart_in_child() -> pass": (
         "there is one object of the class, which has been made at import"
     ),
-    "toolcall_pipeline/stage_state/shared_units.py FLEET_HOLDER constant: 'FLEET_HOLDER' -> 'XXFLEET_HOLDER'": (
-        "the name of a context variable is for whoever debugs it"
-    ),
     "toolcall_pipeline/telemetry/call_spans.py _MAX_TOOLS constant: 10000 -> 10001": (
         "one more tool is remembered, whose spans are only begun quicker"
     ),
