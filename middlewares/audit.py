@@ -137,6 +137,7 @@ class Audit:
                     ran = self._digest(witness.last, tool)
                     ended |= {"ran": ran} if ran != row["arguments"] else {}
                 ended |= self._describe_end(call if witness.last is None else witness.last, tool, outcome)
+                place = ""
                 with anyio.CancelScope(shield=True):
                     place = await self._write(ended, needed=False)
                 if call.report is not None and place:

@@ -179,7 +179,7 @@ class CircuitBreaker:
         finally:
             failed = None if kind in _IGNORED_KINDS else kind in _FAILURE_KINDS
             if admission.probe or failed or (failed is False and self._counts_success(states, key, admission)):
-                changed = await states.tell(key, End(failed, admission))
+                (changed,) = await states.tell(key, End(failed, admission))
                 if changed is not None and changed.changed:
                     self._set_gate(key, call.tool.name, registry, changed)
 

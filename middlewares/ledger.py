@@ -135,11 +135,7 @@ class Ledger:
         return (self.store,)
 
     async def __aenter__(self) -> Self:
-        """Take the lease of this process.
-
-        Raises:
-            StoreError: The store gave no answer.
-        """
+        """Take the lease of this process, or later, where the store is away."""
         owner = Owner(self.store, self.lease, self._flush)
         await owner.open()
         self._owner = owner
@@ -236,12 +232,15 @@ class Ledger:
                 _logger.warning("Tool %.200r: its end is not in the ledger yet", call.tool.name)
 
     async def _flush(self) -> None:
-        """Write the ends that could not be written."""
+        """Write what could not be written, each by one caller: a claim may come again once it is withdrawn."""
         while self._late:
-            write = self._late[0]
-            await write()
-            if self._late and self._late[0] is write:
-                del self._late[0]
+            write, written = self._late.pop(0), False
+            try:
+                await write()
+                written = True
+            finally:
+                if not written:
+                    self._late.insert(0, write)
 
     async def _claim(self, call: ValidCall, names: Names, owner: Owner) -> Claim | Outcome:
         """The right to run, or the answer in place of it.

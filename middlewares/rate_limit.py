@@ -62,11 +62,13 @@ class _Gcra:
             if _can_return(slots, asks.returns):
                 slots.following -= self.interval
             return asks.returns
-        slot = max(slots.following, now - self.slack)  # a rest is worth one burst, however long it was
-        wait, following = self._seconds_until(slot, now), slot + self.interval
+        slot, earliest = slots.following, now - self.slack
+        if slot < earliest:  # a rest is worth one burst, however long it was
+            slot, slots.rested = earliest, now
+        wait, following = slot - now, slot + self.interval
+        if wait < 0 or wait <= self.roundings * math.ulp(max(abs(now), self.slack)):  # only rounding of floats
+            wait = 0.0
         if wait <= asks.max_wait:
-            if slots.following < slot:
-                slots.rested = now
             slots.following = following
             if wait:
                 slots.queued = following
@@ -75,13 +77,6 @@ class _Gcra:
     def keep(self, slots: _Slots, now: float) -> float:
         """Seconds until the whole burst is there again, and some more, for the clocks of hosts may differ."""
         return max(0.0, slots.following - now) + self.slack + _SPARE
-
-    def _seconds_until(self, slot: float, now: float) -> float:
-        """Return the seconds until a slot; 0 if it has come, or if the difference is only rounding of floats."""
-        wait = slot - now
-        if wait <= 0:
-            return 0.0
-        return wait if wait > self.roundings * math.ulp(max(abs(now), self.slack)) else 0.0
 
 
 def _can_return(slots: _Slots, slot: _Slot) -> bool:
@@ -191,7 +186,7 @@ class RateLimit:
         """
         if call_next is not None:
             return QueueingRateLimit(self, 0.0)(call, call_next)
-        key = self.key_of(call)
+        key = call.tool.name if self.key is None and not call.principal else self.key_of(call)
         if key is None:
             return call
         wait = self._local.decide(key, _NOW).wait
@@ -216,6 +211,10 @@ class RateLimit:
         if self.key is not None:
             return self.key(call)
         return (call.tool.name, call.principal) if call.principal else call.tool.name  # the hash of a str is cached
+
+    def passes_at_once(self, key: Hashable) -> bool:
+        """Whether a call of this process passes now; it takes its slot then. With a store it has to ask."""
+        return self._fleet is None and not self._local.decide(key, _NOW).wait
 
     async def reserve(self, key: Hashable, max_wait: float) -> tuple[float, Callable[[], Awaitable[object]]]:
         """Take the next slot, unless it is more than ``max_wait`` seconds away.
@@ -260,7 +259,7 @@ class QueueingRateLimit:
         """The inside's outcome; or Unavailable, ``rate_limited``, with the seconds until a call fits."""
         limit, name = self.limit, call.tool.name
         key = limit.key_of(call)  # once: after a wait, or in a cancelled call, it must not raise or change its mind
-        if key is None:
+        if key is None or limit.passes_at_once(key):
             return await call_next(call)
         max_wait = min(self.max_wait, timing.time_left()) if self.max_wait else 0.0
         try:

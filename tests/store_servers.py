@@ -11,6 +11,7 @@ import anyio
 import attrs
 import pytest
 
+from cancelled_groups import GROUPS, TRIALS, run_groups
 from database_servers import Server, find_program, postgres_server, redis_server
 from far_shop import kill_workers
 from ledger_kills import kill_processes, kill_server, race
@@ -92,6 +93,15 @@ async def test_limits_share_a_server(servers: dict[Kind, Running], kind: Kind, c
             await CASES[case](store)
             async for key, _ in store.scan():
                 await store.write(Change(key, None))
+
+
+@pytest.mark.parametrize("name", TRIALS)
+async def test_cancelled_groups_over_a_server(servers: dict[Kind, Running], kind: Kind, name: str) -> None:
+    """Whichever callers are cancelled, the others get their answers and nothing is lost."""
+    async with MAKE[kind](servers[kind].address()) as store:
+        async for key, _ in store.scan():
+            await store.write(Change(key, None))
+        await run_groups(name, store, range(GROUPS), 7, threads=True)
 
 
 def test_four_processes_keep_a_limit(servers: dict[Kind, Running], kind: Kind) -> None:

@@ -200,6 +200,41 @@ async def test_a_store_that_is_away(office: Office, when_away: Any, caplog: pyte
     assert (await AuditLog(store).verify()).faults == ()
 
 
+async def test_leaving_while_the_store_is_away_counts_what_is_lost(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Leaving raises nothing, and the log says how many rows are not in the audit."""
+    store = Shaky()
+    async with standard(office.tools).after("validate", Audit(store)) as pipeline:
+        store.is_away = True
+        for _ in range(3):
+            assert await pipeline.call("look", {"at": "a"}) == Success("a")
+    assert "3 rows are not in the audit" in caplog.text
+
+
+@pytest.mark.parametrize("secret", [b"", b"key"])
+async def test_a_store_of_which_all_was_removed_is_no_good_chain(office: Office, secret: bytes) -> None:
+    """Without rows and head it does not verify, nor does the process that saw them begin another chain."""
+    store = Memory()
+    async with standard(office.tools).after("validate", Audit(store, secret=secret)) as pipeline:
+        assert not (await AuditLog(store, secret).verify()).faults  # opened, and without a row
+        assert await pipeline.call("pay", {"to": "Ann"}) == Success("paid Ann")
+        for key in [key async for key, _ in store.scan()]:
+            await store.write(Change(key, None))
+        assert (await AuditLog(store, secret).verify()).faults
+        outcome: Any = await pipeline.call("pay", {"to": "Bob"})
+        assert outcome.failure().kind == "unavailable"
+    assert (await AuditLog(store, secret).verify()).faults
+
+
+async def test_a_row_that_json_cannot_hold_is_kept_in_part() -> None:
+    """An integer of 5,000 digits is left out by name, and the row is there."""
+    log = AuditLog(store := Memory())
+    await log.append({"tool": "pay", "sent": {"cents": 10**5000}})
+    (row,) = await read(store)
+    assert (row["tool"], row["left_out"]) == ("pay", ["sent"])
+
+
 async def test_writers_at_once_keep_one_chain() -> None:
     """A hundred rows at once follow on one another."""
     log = AuditLog(store := Memory())

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cancelled_groups import TRIALS, Hesitant, run_groups
+from cancelled_groups import GROUPS, TRIALS, Hesitant, run_groups
 from toolcall_pipeline.stores import SQLite
 
-GROUPS = int(os.environ.get("TOOLCALL_GROUPS", "60"))  # of each stage and store, as `make torture` sets it
 SEED = int(os.environ.get("TOOLCALL_SEED", "7"))
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import anyio.lowlevel
@@ -15,6 +15,7 @@ import attrs
 import pytest
 from pydantic import BaseModel, Field
 
+from support import PATIENT
 from toolcall_pipeline import (
     Call,
     Crashed,
@@ -576,6 +577,36 @@ async def test_without_the_store_nothing_begins(*, maybe: bool) -> None:
         store.away = False
         assert await shop.ask("charge", "a") == {"n": 2}
         assert await shop.ledger.undecided() == []
+
+
+class Far:
+    """A store elsewhere, that can be away."""
+
+    def __init__(self) -> None:
+        self.held = Away()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.held, name)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+async def test_a_store_that_is_away_at_the_start() -> None:
+    """The pipeline opens and reads run; what changes something is unavailable until the store is there."""
+    far: Any = Far()
+    shop = Shop(far, lease=0.4)
+    far.held.away = True
+    async with shop.pipeline:
+        assert [await shop.ask(each, "a") for each in ("charge", "look")] == ["unavailable", "seen"]
+        far.held.away = False
+        with anyio.fail_after(PATIENT):
+            while await shop.ask("charge", "a") == "unavailable":  # noqa: ASYNC110  # a thread takes the lease
+                await anyio.sleep(0.01)
+    assert len(shop.done) == 2  # the charge ran once
 
 
 async def test_an_end_that_cannot_be_written_is_written_later() -> None:

@@ -14,7 +14,16 @@ from returns.result import Failure, Success
 from limit_cases import CASES, DONE, check_rate, check_units, run, units_of
 from support import PATIENT
 from toolcall_pipeline import SetupError, Stack, ToolRegistry, Unavailable
-from toolcall_pipeline.middlewares import CircuitBreaker, Concurrency, Execute, RateLimit, Resolve, Validate, standard
+from toolcall_pipeline.middlewares import (
+    CircuitBreaker,
+    Concurrency,
+    Execute,
+    Quota,
+    RateLimit,
+    Resolve,
+    Validate,
+    standard,
+)
 from toolcall_pipeline.stage_state import shared_units, shared_values
 from toolcall_pipeline.stage_state.shared_values import SharedValues
 from toolcall_pipeline.stores import Change, Entry, Memory, SQLite, StoreError
@@ -171,6 +180,49 @@ async def test_what_was_read_is_known() -> None:
     already = store.reads
     assert await values.ask("key", b"new") == b"of another process"
     assert store.reads == already
+
+
+async def test_one_that_is_refused_does_not_fail_the_others() -> None:
+    """Of callers that share a write, one whose question cannot be decided or written fails alone."""
+
+    def decide(value: bytes | None, asked: Sequence[bytes]) -> tuple[bytes | None, float | None, list[int]]:
+        if b"wrong" in asked:
+            raise ValueError
+        if b"too long" in asked:
+            raise StoreError("too long")
+        return (value or b"") + b"".join(asked), None, [len(asked) for _ in asked]
+
+    store = Switched()
+    values = SharedValues(store, decide)
+    failed: list[type[Exception]] = []
+
+    async def ask(what: bytes) -> None:
+        try:
+            await values.ask("key", what)
+        except (ValueError, StoreError) as exc:
+            failed.append(type(exc))
+
+    with anyio.fail_after(PATIENT):
+        async with anyio.create_task_group() as tasks:
+            for each in (b"a", b"wrong", b"b", b"too long", b"c"):
+                tasks.start_soon(ask, each)
+    found = await store.get("key")
+    assert found is not None
+    assert sorted(found.value) == sorted(b"abc")
+    assert sorted(failed, key=repr) == [ValueError, StoreError]
+
+
+async def test_a_store_that_never_answers_is_waited_for_no_longer_than_it_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each wait ends, also of a store that keeps no time of its own."""
+    monkeypatch.setattr(shared_values, "_PATIENCE", 0.02)
+    store = Switched()
+    store.asked, store.answers = anyio.Event(), anyio.Event()
+    with anyio.fail_after(PATIENT):
+        assert await run(Quota(1, store=store)) == Failure(Unavailable("probe", "store_away"))
+        store.asked = None
+        assert await run(Quota(1, store=store)) == DONE
 
 
 async def test_a_key_that_differs_between_processes_is_a_mistake_of_set_up() -> None:

@@ -18,7 +18,7 @@ import anyio
 from ..base import timing
 from ..engine.call import make_uuid
 from ..privacy import get_logger
-from ..stores import Change, Memory, Store
+from ..stores import Change, Memory, Store, StoreError
 
 _RENEWALS = 4  # in the time of one lease
 _SAFE = 0.8  # of a lease, after which its owner begins no body: the clocks of others may run faster
@@ -45,14 +45,13 @@ class Owner:
         self._thread: Thread | None = None
 
     async def open(self) -> None:
-        """Take the lease.
-
-        Raises:
-            StoreError: The store gave no answer.
-        """
+        """Take the lease. While the store is away there is none, so no body begins, and the thread tries again."""
         if self._until == inf:
             return
-        await self._renew()
+        try:
+            await self._renew()
+        except StoreError as exc:
+            _logger.warning("A ledger has no lease yet, so calls that change something are refused: %s", exc)
         self._thread = Thread(target=self._keep, name="toolcall-ledger", daemon=True)
         self._thread.start()
 

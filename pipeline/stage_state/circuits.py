@@ -151,7 +151,7 @@ def find_seconds(until: float, now: float) -> float:
 
 
 def undo(_: Begin | End, answer: Admission) -> End | None:
-    """What takes an admission back: the end of a probe that tried nothing."""
+    """The end of a probe that tried nothing, which takes its admission back."""
     return End(None, answer) if answer.probe else None
 
 

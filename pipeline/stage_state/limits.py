@@ -29,17 +29,17 @@ _MANY = 1024  # states; with fewer of them, those that say nothing any more are 
 
 
 class Rule(Protocol[S, A_contra, B_co]):
-    """What a limit allows. States are made of JSON values."""
+    """The decisions of a limit. States are made of JSON values."""
 
-    def begin(self, now: float) -> S:
+    def begin(self, now: float, /) -> S:
         """The state of a key of which nothing is known."""
         ...
 
-    def decide(self, state: S, asks: A_contra, now: float) -> B_co:
+    def decide(self, state: S, asks: A_contra, now: float, /) -> B_co:
         """Change a state by what a caller asks, and answer."""
         ...
 
-    def keep(self, state: S, now: float) -> float:
+    def keep(self, state: S, now: float, /) -> float:
         """Seconds after which a state says no more than a new one does."""
         ...
 
@@ -90,9 +90,9 @@ class LocalStates(Generic[S, A, B]):
         """As `FleetStates.ask`."""
         return self.decide(key, asks)
 
-    async def tell(self, key: Hashable, asks: A) -> B | None:
+    async def tell(self, key: Hashable, *asks: A) -> list[B | None]:
         """As `FleetStates.tell`."""
-        return self.decide(key, asks)
+        return [self.decide(key, each) for each in asks]
 
     def _renew_lock(self) -> None:
         self._lock = Lock()
@@ -138,9 +138,9 @@ class FleetStates(Generic[S, A, B]):
         """
         return await self._values.ask(self.name(key), asks)
 
-    async def tell(self, key: Hashable, asks: A) -> B | None:
-        """Have something decided that nobody takes back; None: the store gave no answer within a second."""
-        return await self._values.tell(self.name(key), asks)
+    async def tell(self, key: Hashable, *asks: A) -> list[B | None]:
+        """Have something decided for good; None: the store gave no answer within a second."""
+        return await self._values.tell(self.name(key), *asks)
 
     def name(self, key: Hashable) -> str:
         """The key in the store: a text that is equal in all processes.

@@ -149,10 +149,11 @@ class SharedUnits:
                 return
         await self._return(key, holder)
 
-    async def _return(self, key: Hashable, holder: str) -> None:
+    async def _return(self, key: Hashable, *holders: str) -> None:
         """Give units back, in a cancelled call as well; if that fails they come back when the lease is over."""
-        self._since.pop(holder, None)
-        await self.states.tell(key, _Asked(holder, 0))
+        for holder in holders:
+            self._since.pop(holder, None)
+        await self.states.tell(key, *(_Asked(holder, 0) for holder in holders))
 
     async def _queue(self, place: tuple[KnownLoop, Hashable], asked: _Asked, max_wait: float | None) -> str | None:
         """Wait until units are handed on, or found in the store; the name of the units, or None."""
@@ -172,10 +173,13 @@ class SharedUnits:
             taken = waiter.handed or (asked.holder if found else None)
         finally:
             self._leave(place, waiter)
-            if found and taken != asked.holder:
-                await self._return(place[1], asked.holder)
-            if waiter.handed is not None and taken is None:  # cancelled
-                await self._return(place[1], waiter.handed)
+            got = {name for name in (waiter.handed, asked.holder if found else None) if name is not None}
+            if surplus := got - {taken}:  # both at once, or cancelled
+                try:
+                    await self._return(place[1], *surplus)
+                except BaseException:
+                    await self._return(place[1], *got - surplus)
+                    raise
         return taken
 
     async def _renew(self, key: Hashable, asked: _Asked) -> None:

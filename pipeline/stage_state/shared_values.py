@@ -49,14 +49,14 @@ class AwayNotice:
 
 @attrs.define(eq=False)
 class _Question(Generic[A, B]):
-    """What one caller asks. It goes on without its caller once a round has taken it up."""
+    """The question of one caller. It goes on without its caller once a round has taken it up."""
 
     asks: A
     signal: Any
     answer: B | None = None
     error: Exception | None = None
     ended: bool = False  # there is an answer or an error
-    left: bool = False  # nobody will read the answer
+    left: bool = False  # its caller will not read the answer
 
     def end(self, error: Exception | None) -> None:
         """There is an answer; or an error, if one is given."""
@@ -68,8 +68,7 @@ class SharedValues(Generic[A, B]):
     """Values under keys of a store, each changed by a function of what callers ask.
 
     A task of its own makes the rounds for all that wait in its event loop, one round after the other. It belongs to no
-    caller, so whoever is cancelled leaves the others their answers; and what was decided for one that is gone is undone
-    in the next round.
+    caller, so a caller that is cancelled leaves the others their answers, and its own is undone in the next round.
 
     Args:
         store: The store.
@@ -80,9 +79,9 @@ class SharedValues(Generic[A, B]):
             None: there are none.
         only_grows: Whether an older value can only say less than the present one: then a refusal by the value that
             this process wrote last is right, and needs no look at the store.
-        undo: Returns what has to be asked to take back an answer that nobody read; None: nothing. Default None: no
+        undo: Returns what has to be asked to take back an answer that was not read; None: nothing. Default None: no
             answer is taken back.
-        notice: Logs that the store is away. Default None: nobody does.
+        notice: Logs that the store is away. Default None: there is no log.
     """
 
     store: Store
@@ -122,20 +121,23 @@ class SharedValues(Generic[A, B]):
             raise question.error
         return cast("B", question.answer)
 
-    async def tell(self, key: str, asks: A) -> B | None:
-        """Have something decided that nobody can take back, in a cancelled call as well.
+    async def tell(self, key: str, *asks: A) -> list[B | None]:
+        """Have things decided for good. From its first step on, no cancellation reaches them.
 
         Returns:
-            The answer; None after a second without one, or where the store gives none.
+            The answers; None after a second without one, or where the store gives none.
         """
         loop = get_event_loop()
-        question: _Question[A, B] = _Question(asks, loop.make_signal())
-        self._put(loop, key, question, first=True)  # what comes back is there for those that ask
+        questions = [_Question[A, B](each, loop.make_signal()) for each in asks]
+        for each in questions:
+            self._put(loop, key, each, first=True)  # what comes back is there for those that ask
         with anyio.CancelScope(shield=True):
-            await loop.wait(question.signal, _TELL)
-        if question.error is not None and not isinstance(question.error, StoreError):
-            raise question.error
-        return question.answer
+            for each in questions:
+                await loop.wait(each.signal, _TELL)
+        for each in questions:
+            if each.error is not None and not isinstance(each.error, StoreError):
+                raise each.error
+        return [each.answer for each in questions]
 
     def _put(self, loop: EventLoop, key: str, question: _Question[A, B], *, first: bool = False) -> None:
         queue = self._queues.get((loop, key))
@@ -156,14 +158,13 @@ class SharedValues(Generic[A, B]):
                 await loop.wait(question.signal, _TELL)
 
     def _undo(self, loop: EventLoop, key: str, question: _Question[A, B]) -> bool:
-        """Ask that an answer which nobody read is taken back. False: there is nothing to take back."""
+        """Ask that an answer which was not read is taken back. False: there is nothing to take back."""
         asks = None
         if self.undo is not None and question.error is None:
             asks = self.undo(question.asks, cast("B", question.answer))
         question.left = False
         if asks is not None:
-            question.asks, question.ended = asks, False
-            self._put(loop, key, question)
+            self._put(loop, key, _Question(asks, question.signal))
         return asks is not None
 
     async def _make_rounds(self, loop: EventLoop, key: str, queue: list[_Question[A, B]]) -> None:

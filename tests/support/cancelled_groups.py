@@ -7,6 +7,7 @@ must get its answer: that is what each `Trial` checks.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from toolcall_pipeline.middlewares import Audit, CircuitBreaker, Concurrency, Le
 from toolcall_pipeline.stores import Change, Entry, Memory, Store
 from toolcall_pipeline.testing import FakeClock
 
+GROUPS = int(os.environ.get("TOOLCALL_GROUPS", "60"))  # of each stage and store, as `make torture` sets it
 PATIENCE = 60.0  # seconds for one group: no call waits so long unless it waits for ever
 _MOST = 6  # calls of a group
 DONE: Outcome = Success("done")
