@@ -20,7 +20,7 @@ from ..engine.compose import Handler, Placement
 from ..engine.errors import ToolError, Unavailable
 from ..engine.report import CANCELLED, kind_of
 from ..stage_state.circuits import Admission, Begin, Breaking, Circuit, End, find_seconds, undo
-from ..stage_state.limits import FleetStates, LocalStates, share
+from ..stage_state.limit_states import FleetStates, LocalStates, share
 from ..stores import Store, StoreError
 from ..tools import ToolView
 

@@ -16,7 +16,7 @@ from ..engine.call_state import TURN
 from ..engine.compose import Handler, Placement
 from ..engine.errors import NotExecuted, Unavailable
 from ..once import join_digest
-from ..stage_state.limits import FleetStates, LocalStates, share
+from ..stage_state.limit_states import FleetStates, LocalStates, share
 from ..stores import Store, StoreError
 
 R = TypeVar("R", bound=ResolvedCall)

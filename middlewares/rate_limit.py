@@ -15,7 +15,7 @@ from ..base.options import check_number, is_count, is_function, is_number
 from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Unavailable
-from ..stage_state.limits import FleetStates, LocalStates, share
+from ..stage_state.limit_states import FleetStates, LocalStates, share
 from ..stores import Store, StoreError
 
 R = TypeVar("R", bound=ResolvedCall)

@@ -32,6 +32,7 @@ async def fail(kind: FailureKind, effect: Effect = "read", **parts: Any) -> Outc
 
     tools = ToolRegistry()
     tools.register(a_tool(fn=body, effect=effect, verify_with="look"))
+    tools.register(a_tool("look"))
     return await standard(tools, attempts=1).call("probe", {})
 
 

@@ -177,12 +177,12 @@ async def test_registries_are_merged() -> None:
     """All tools, or none, come with a prefix; what a prefixed tool is checked with gets the prefix as well."""
     tools, billing = holding("a"), ToolRegistry()
     billing.tool(name="pay", aliases=("transfer",), verify_with="paid")(say)
-    billing.tool(name="paid", verify_with="elsewhere")(say)
+    billing.tool(name="paid", verify_with="a")(say)
     versions = told(tools)
     tools.merge(billing, prefix="billing_")
     assert [tool.name for tool in tools] == ["a", "billing_pay", "billing_paid"]
     assert set(tools.aliases) == {"billing_transfer"}
-    assert [tools.tools[name].verify_with for name in ("billing_pay", "billing_paid")] == ["billing_paid", "elsewhere"]
+    assert [tools.tools[name].verify_with for name in ("billing_pay", "billing_paid")] == ["billing_paid", "a"]
     assert len(versions) == 1
     assert await standard(tools).call("billing_pay", {"text": "1"}) == Success("1")
     before = list(tools.tools)

@@ -258,7 +258,7 @@ def _read_head(value: bytes) -> _Head | None:
 
 def _read_row(entry: Entry) -> Row | None:
     try:
-        row: Any = json.loads(refuse_deep(entry.value.decode()))
+        row: Any = json.loads(refuse_deep(str(entry.value, "utf-8")))  # a TypeError, if the value is a number
     except (ValueError, TypeError):
         return None
     return cast("Row", row) if isinstance(row, dict) else None

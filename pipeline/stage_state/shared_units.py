@@ -15,7 +15,7 @@ import attrs
 from ..base import timing
 from ..stores import Store, StoreError
 from .concurrency_units import KnownLoop, find_loop
-from .limits import FleetStates, share
+from .limit_states import FleetStates, share
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.05  # seconds between two looks for a free unit
 _SPARE = 60.0  # seconds

@@ -90,6 +90,7 @@ class World:
         self.tools.register(
             a_tool(fn=self.body, effect=shape.effect, context=shape.effect == "keyed", verify_with="look")
         )
+        self.tools.register(a_tool("look"))
         self.tasks: Any = None
 
     async def happen(self, event: Event) -> None:
