@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final, LiteralString, NewType, TypeAlias, cast
 
@@ -15,6 +16,8 @@ PublicText = NewType("PublicText", str)
 Public: TypeAlias = LiteralString | PublicText
 
 _PRIVATE = "private"
+# Before 3.12 a traceback does not hold the frames of its callers, and an error holds no outcome of its own.
+_KEEP = release_frames if sys.version_info >= (3, 12) else None
 # Called with the path of each value that is to be recorded, such as ``filter.tags[1]``, and with the value: text, a
 # number, a boolean, None, an object or an array before what is in it, or anything else that a caller passed. Returns
 # what is recorded in its place.
@@ -73,7 +76,7 @@ def private(*, positional: bool = False) -> Any:
     """
     metadata = {_PRIVATE: True}
     return attrs.field(
-        default=None, repr=False, eq=False, kw_only=not positional, metadata=metadata, converter=release_frames
+        default=None, repr=False, eq=False, kw_only=not positional, metadata=metadata, converter=_KEEP
     )
 
 
