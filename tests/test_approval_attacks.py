@@ -230,7 +230,7 @@ def test_nothing_of_a_call_paints_the_terminal(command: list[str], tmp_path: Pat
     path = tmp_path / "calls.db"
     id_ = anyio.run(_ask_painted, path)
     result = CliRunner().invoke(
-        toolcall, ["approvals", command[0], str(path), *(id_ if each == "ID" else each for each in command[1:])]
+        toolcall, ["approvals", str(path), command[0], *(id_ if each == "ID" else each for each in command[1:])]
     )
     assert result.exit_code == 0, result.output
     assert not {"\x1b", "\x07", "\u202e", "\u200b", "\u2066", "\r"} & set(result.output)
@@ -254,7 +254,7 @@ async def test_a_store_of_a_newer_release(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="upgrade it, or use another file"):
         async with Approvals(store):
             pass
-    command = ["approvals", "list", str(tmp_path / "calls.db")]
+    command = ["approvals", str(tmp_path / "calls.db"), "list"]
     result = await anyio.to_thread.run_sync(CliRunner().invoke, toolcall, command)
     assert result.exit_code == 2
     assert "has schema 99" in result.output

@@ -58,6 +58,7 @@ from toolcall_pipeline.telemetry.sdk import TreePrinter
 KEEPERS = (
     "toolcall_pipeline.stage_state.cache_answers",
     "toolcall_pipeline.stage_state.loop_guard_calls",
+    "toolcall_pipeline.stage_state.limit_states",
     "toolcall_pipeline.tools.view",
 )
 
@@ -173,7 +174,7 @@ def test_every_lock_is_renewed() -> None:
     assert makers - EXCEPT == {
         "middlewares/cache.py",
         "middlewares/circuit_breaker.py",
-        "middlewares/rate_limit.py",
+        "pipeline/stage_state/limit_states.py",
         "pipeline/engine/compose/resources.py",
         "pipeline/base/event_loops/portal.py",
         "pipeline/once/in_process.py",

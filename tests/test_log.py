@@ -48,7 +48,7 @@ def registry(error: BaseException | None = None, effect: Effect = "read") -> Too
 CASES: list[tuple[Any, Exception | None, int, str]] = [
     (Call("prob"), None, logging.WARNING, "Tool 'prob': unknown_tool: did you mean 'probe'? (call '')"),
     (
-        Call("probe", "[]", "c1"),
+        Call("probe", "[1]", "c1"),
         None,
         logging.WARNING,
         "Tool 'probe': malformed_call: 'they are an array' (call 'c1')",

@@ -33,6 +33,7 @@ from toolcall_pipeline import (
     approved,
     render,
 )
+from toolcall_pipeline.base.nesting import MOST_LEVELS
 from toolcall_pipeline.messages import Image, Link
 from toolcall_pipeline.messages.shaping import estimate_tokens, shape_value
 from toolcall_pipeline.messages.shortening import shorten_result
@@ -330,7 +331,7 @@ async def test_it_stands_anywhere_inside_of_the_checks() -> None:
 def test_a_deep_result_does_not_hold_the_loop(level: str) -> None:
     """Each level measures all that is in it, so what is very deep is shortened as text. JSON stays JSON."""
     deep = json.dumps("x" * 90_000)
-    for _ in range(400):
+    for _ in range(MOST_LEVELS - 100):  # deeper is shortened as text from the start
         deep = level.format(deep)
     best, shorter = 9.0, ""
     for _ in range(3):

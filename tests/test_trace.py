@@ -74,7 +74,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     ),
     "bad parameter": (
         a_tool(),
-        ("probe", "[]"),
+        ("probe", "[1]"),
         """\
 execute_tool probe ERROR error.type=malformed_call
   resolve

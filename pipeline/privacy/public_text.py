@@ -16,7 +16,7 @@ PublicText = NewType("PublicText", str)
 Public: TypeAlias = LiteralString | PublicText
 
 _PRIVATE = "private"
-# Before 3.12 a traceback does not hold the frames of its callers, and an error holds no outcome of its own.
+# On 3.11 a traceback does not hold the frames of its callers: what a failed call held waits for no later call.
 _KEEP = release_frames if sys.version_info >= (3, 12) else None
 # Called with the path of each value that is to be recorded, such as ``filter.tags[1]``, and with the value: text, a
 # number, a boolean, None, an object or an array before what is in it, or anything else that a caller passed. Returns
@@ -75,9 +75,7 @@ def private(*, positional: bool = False) -> Any:
         positional: Whether the field may be given by position. Default False: by name only.
     """
     metadata = {_PRIVATE: True}
-    return attrs.field(
-        default=None, repr=False, eq=False, kw_only=not positional, metadata=metadata, converter=_KEEP
-    )
+    return attrs.field(default=None, repr=False, eq=False, kw_only=not positional, metadata=metadata, converter=_KEEP)
 
 
 def public_fields(cls: type[Any]) -> tuple[tuple[int, str], ...]:
