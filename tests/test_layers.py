@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -201,3 +202,35 @@ def test_each_module_has_a_name_of_its_own() -> None:
         if ".executors.ray" not in module.name and (package != "toolcall_pipeline.hosts" or leaf == "host"):
             found = importlib.import_module(module.name)
             assert getattr(sys.modules[package], leaf) is found
+
+
+KEEPING = (
+    "approvals",
+    "audit",
+    "journal",
+    "policies",
+    "stores",
+    "once.kept_outcomes",
+    "once.ledger_records",
+    "once.owners",
+)
+LOADED = """
+import contextlib, io, re, sys
+from toolcall_pipeline.middlewares import standard
+{then}
+print(*(name for name in sys.modules if name.startswith("toolcall_pipeline.")))
+"""
+FIRST_PROGRAM = """
+with contextlib.redirect_stdout(io.StringIO()):
+    exec(re.search(r"```python\\n(.*?)```", open("README.md").read(), re.S)[1], {"__name__": "__main__"})
+"""
+
+
+@pytest.mark.parametrize("then", ["", FIRST_PROGRAM], ids=["standard", "the README's first program"])
+def test_the_lower_floors_load_alone(then: str) -> None:
+    """What keeps something, and what stands above the stages, is loaded when it is first used."""
+    program = LOADED.format(then=then)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = [name.removeprefix("toolcall_pipeline.") for name in done.stdout.split()]
+    assert "middlewares.standard_stack" in loaded
+    assert not [name for name in loaded if name.startswith((*KEEPING, *MAY_INTEGRATE))]
