@@ -164,11 +164,11 @@ def test_an_alias_is_what_it_stands_for() -> None:
     assert parse(dict[int, Visits], {"1": []}) == {"x": {1: []}}
 
 
-def test_a_wrong_key_is_still_told_by_its_name() -> None:
-    """A name that is no key at all is a problem of its own, and so is a wrong value."""
+def test_a_wrong_key_is_a_problem_of_the_object() -> None:
+    """A name that is no key at all is a fault of the object and not of its value; a wrong value is one of its own."""
     error = parse(dict[int, int], {"a": 1, "2": "x"})
     assert [(each.path, each.expected) for each in error.problems] == [
-        ("x.a", "a valid integer"),
+        ("x", "an object in which each name is a valid integer"),
         ("x.2", "an integer"),
     ]
 

@@ -59,7 +59,11 @@ WRONG: dict[str, tuple[Any, Any, tuple[str, str, str, str]]] = {
     "list": (list[int], 1, ("x", "type", "an array", "1")),
     "dict": (dict[str, int], [], ("x", "type", "an object", "an array")),
     "in a dict": (dict[str, int], {"a": None}, ("x.a", "type", "an integer", "null")),
-    "key of a dict": (dict[int, str], {"a": ""}, ("x.a", "format", "a valid integer", "a string")),
+    "key of a dict": (
+        dict[int, str],
+        {"a": ""},
+        ("x", "propertyNames", "an object in which each name is a valid integer", ""),
+    ),
     "dataclass": (Point, [], ("x", "type", "an object", "an array")),
     "in a dataclass": (Point, {"x": "1"}, ("x.x", "type", "an integer", "a string")),
     "missing in a dataclass": (Point, {}, ("x.x", "required", "an integer", "")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from ..engine.errors import (
@@ -21,6 +22,10 @@ from .values import as_json
 _MAX_FACT = 1_000  # characters of one fact
 _MAX_FACTS = 20
 _WITHOUT_MESSAGE = frozenset((InvalidParams, MalformedCall, UnknownTool))
+# What a profile may say in words of its own: that a key is corrupted, and not that anything else is.
+CORRUPTED_KEY = re.compile(
+    r"\Acorrupted\b|\b(?:keys?|credentials?|tokens?|secrets?)\b[^.]{0,80}?\bcorrupt", re.IGNORECASE
+)
 
 
 def details_of(error: ToolError) -> FailureDetails:
@@ -60,7 +65,7 @@ def add_author_words(text: str, error: ToolError) -> str:
 
 def _is_template(text: str, error: ToolError) -> bool:
     """Whether a profile has its own text for the author's message, see `template_key`."""
-    return isinstance(error, NeedsSetup) and text is error.message and "corrupt" in text.lower()
+    return isinstance(error, NeedsSetup) and text is error.message and CORRUPTED_KEY.search(text) is not None
 
 
 def build_facts(error: ToolError) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ..engine.errors import (
     Unavailable,
     UnknownTool,
 )
+from .author_words import CORRUPTED_KEY
 from .default import default_text, explain_fix, format_available, format_suggestions, state_problem
 from .style import Verbosity
 from .templates import Fields, TemplateKey
@@ -63,7 +64,7 @@ def template_key(error: ToolError, problem: Problem | None, tool: str | None) ->
             rule = "truncated" if error.truncated and error.position is None else ""
         case NeedsSetup():
             name = tool or service
-            rule = "corrupted" if "corrupt" in error.message.lower() else ""
+            rule = "corrupted" if CORRUPTED_KEY.search(error.message) else ""
         case _:
             pass
     return TemplateKey(error.kind, rule, parameter, name, service)

@@ -111,22 +111,34 @@ def _convert_all(
             place = tuple(error.schema_path)
             if place not in choices:
                 choices[place] = PublicText(_convert(error, arguments, schema)[0].expected)
-            parts = list(error.instance_path)
+            parts = _read_path(error.instance_path, arguments)
             yield Problem(format_path(parts), "enum", choices[place], describe_value(value_at(arguments, parts)))
         else:
             yield from _convert(error, arguments, schema)
 
 
+def _read_path(found: Iterable[int | str], arguments: Mapping[str, Any]) -> list[int | str]:
+    """Read the path of an error; jsonschema-rs gives a name that consists of digits as an index: 2 for "2" or "02"."""
+    parts: list[int | str] = []
+    here: Any = arguments
+    for part in found:
+        if isinstance(part, int) and is_object(here) and str(part) not in here:
+            part = next((name for name in here if name.isdecimal() and int(name) == part), part)  # noqa: PLW2901
+        parts.append(str(part) if is_object(here) else part)
+        here = value_at(here, parts[-1:])
+    return parts
+
+
 def _convert(error: ValidationError, arguments: Mapping[str, Any], schema: Form) -> list[Problem]:
     rule, facts = error.kind.name, error.kind.as_dict()
-    parts = list(error.instance_path)
+    parts = _read_path(error.instance_path, arguments)
     path = format_path(parts)
     if rule == "required":
         missing = [*parts, str(facts["property"])]
         return [Problem(format_path(missing), rule, describe_expected(schema, missing))]
     value = value_at(arguments, parts)  # not error.instance: Rust's JSON has no NaN
     if rule in ("additionalProperties", "unevaluatedProperties"):
-        names = describe_names(schema, parts)
+        names = describe_names(schema, parts, value)
         return [  # report one rule, whichever keyword forbids the name
             Problem(format_path([*parts, name]), "additionalProperties", names, describe_value(value_at(value, [name])))
             for name in facts["unexpected"]

@@ -11,10 +11,23 @@ from typing import Any, Final
 from ..engine.errors import InvalidParams, MalformedCall, Problem
 from ..privacy import PublicText
 from .formats import FORMATS, name_text
-from .schema import NOUNS, UNIONS, Form, Parts, format_path, forms_at, is_object, json_type, resolve_ref, schema_at
+from .schema import (
+    NOUNS,
+    UNIONS,
+    Form,
+    Parts,
+    choose_forms,
+    format_path,
+    forms_at,
+    is_object,
+    json_type,
+    resolve_ref,
+    schema_at,
+)
 
 _POSITION = re.compile(r"(?P<reason>.*?) at line (?P<line>\d+) column (?P<column>\d+)$", re.DOTALL)
 _OTHER_FORM = frozenset(("type", "enum", "const", "format", "anyOf", "oneOf"))  # broken: another branch was meant
+_NAMES = frozenset(("required", "additionalProperties"))
 ANY_FORM: Final = "one of the forms that its schema allows"
 FAILED_CHECK: Final = "it does not pass the tool's own check"
 LIMITS = {  # by JSON Schema keyword
@@ -77,20 +90,52 @@ def merge_branches(parts: Parts, branches: list[list[Problem]], value: object) -
     if len(branches) == 1:
         return branches[0]
     nearer = [b for b in branches if not any(p.path == path and p.rule in _OTHER_FORM for p in b)]
-    nearer.sort(key=len)
-    if len(nearer) > 1 and all(p.rule == "required" for branch in nearer for p in branch):
-        ways = (join_names([p.path.removeprefix(path).removeprefix(".") for p in branch]) for branch in nearer)
-        words = PublicText(f"sent with {', or with '.join(dict.fromkeys(ways))}")
-        if len(nearer) == len(branches) and len(set(map(len, nearer))) == 1:
-            return [Problem(path, "anyOf", words)]
-    if nearer and (len(nearer) == 1 or len(nearer[0]) < len(nearer[1])):
+    if len(nearer) > 1 and (not value or len(nearer) == len(branches)) and (ways := _describe_ways(path, nearer)):
+        return [Problem(path, "anyOf", ways)]
+    # The branch whose names were sent was meant, whatever is wrong with their values.
+    nearer.sort(key=_rank)
+    if nearer and (len(nearer) == 1 or _rank(nearer[0]) < _rank(nearer[1])):
         return nearer[0]
+    if nearer and (shared := _join_shared(path, nearer)):
+        return shared
     here = [problem for branch in branches for problem in branch if problem.path == path]
     if nearer or not here:
         return [Problem(path, "anyOf", ANY_FORM, describe_value(value))]
     rules = {problem.rule for problem in here}
     expected = join_expected(problem.expected for problem in here)
     return [Problem(path, rules.pop() if len(rules) == 1 else "anyOf", expected, describe_value(value))]
+
+
+def _rank(branch: list[Problem]) -> tuple[int, int]:
+    """Count the names that do not fit a branch, and then all problems."""
+    return sum(problem.rule in _NAMES for problem in branch), len(branch)
+
+
+def _describe_ways(path: str, branches: list[list[Problem]]) -> PublicText | None:
+    """Describe the names that each branch lacks, if nothing else is wrong and no branch lacks fewer than another."""
+    if not all(p.rule == "required" for branch in branches for p in branch) or len(set(map(len, branches))) > 1:
+        return None
+    ways = (join_names([p.path.removeprefix(path).removeprefix(".") for p in branch]) for branch in branches)
+    return PublicText(f"sent with {', or with '.join(dict.fromkeys(ways))}")
+
+
+def _join_shared(path: str, branches: list[list[Problem]]) -> list[Problem]:
+    """Return the problems that all branches have, and the names that each of them lacks beside; empty: not told so."""
+    shared = set[tuple[str, str]].intersection(*({(p.path, p.rule) for p in branch} for branch in branches))
+    found = [
+        Problem(p.path, p.rule, join_expected(each.expected for b in branches for each in b if _is_at(each, p)), p.got)
+        for p in branches[0]
+        if (p.path, p.rule) in shared
+    ]
+    rest = [[p for p in branch if (p.path, p.rule) not in shared] for branch in branches]
+    if not found or not any(rest):
+        return found
+    ways = _describe_ways(path, rest) if all(rest) else None
+    return [Problem(path, "anyOf", ways), *found] if ways else []
+
+
+def _is_at(one: Problem, other: Problem) -> bool:
+    return (one.path, one.rule) == (other.path, other.rule)
 
 
 def _select_by_tag(path: str, branches: list[list[Problem]], value: object) -> list[list[Problem]]:
@@ -156,12 +201,18 @@ def describe_options(values: Iterable[Any]) -> PublicText:
     return PublicText(" or ".join((", ".join(words[:-1]), words[-1])) if len(words) > 1 else "".join(words))
 
 
-def describe_names(schema: Form, parts: Parts) -> PublicText:
-    """List the names that the object at a path may have; "" if the schema declares none."""
+def describe_names(schema: Form, parts: Parts, holder: object = None) -> PublicText:
+    """List the names that the object at a path may have; "" if the schema declares none.
+
+    Args:
+        schema: The schema.
+        parts: The path.
+        holder: The object that was sent there; its tags choose the branches of a union.
+    """
     node = schema_at(schema, parts)
     if node.keys().isdisjoint(UNIONS):
         return PublicText(", ".join(node.get("properties", {})))
-    names = (name for form in forms_at(schema, parts) for name in form.get("properties", ()))
+    names = (name for form in choose_forms(schema, parts, holder) for name in form.get("properties", ()))
     return PublicText(", ".join(dict.fromkeys(names)))
 
 

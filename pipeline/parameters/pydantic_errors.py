@@ -5,9 +5,10 @@ Pydantic reports its own type names, and one error for each branch of a union un
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, LiteralString, TypeAlias, cast, get_args
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeAlias, cast, get_args
 
 import attrs
 from pydantic import ValidationError
@@ -36,10 +37,15 @@ from .problems import (
 )
 from .schema import Form, class_of, format_path, schema_at, value_at
 
+if TYPE_CHECKING:
+    from .jsonschema_errors import ProblemFinder
+
 _MISSING = frozenset(("missing", "missing_argument", "missing_keyword_only_argument"))
 _UNKNOWN = frozenset(("extra_forbidden", "unexpected_keyword_argument"))
 _PYDANTICS = frozenset(get_args(ErrorType))  # any other type of error comes from an author's validator
 _LABELLED = frozenset(("value_error", "assertion_error"))  # also an author's, with a label before the text
+_LENGTHS: Final = frozenset(("minItems", "maxItems"))
+_KEY: Final = "[key]"  # pydantic's last step to a name of an object
 _SHOULD_BE: Final = "Input should be "
 _SHOULD = re.compile(r".* should (?P<verb>be|have|not have|contain only) (?P<words>.*)", re.DOTALL)
 _VERBS = {"be": "", "have": "a value with ", "not have": "a value without ", "contain only": "a value of only "}
@@ -116,6 +122,7 @@ FORMATS = {
     **dict.fromkeys(("time_delta_type", "time_delta_parsing"), describe_format("duration")),
     **dict.fromkeys(("uuid_type", "uuid_parsing"), describe_format("uuid")),
     **dict.fromkeys(("decimal_type", "decimal_parsing"), "a decimal number such as 12.50"),
+    "base64_decode": "text in base64",
     "fraction_parsing": "a number or a fraction such as 1/3",
     "url_parsing": "a URL",
     "url_syntax_violation": "a URL",
@@ -154,7 +161,8 @@ class PydanticErrors:
 
     schema: Form
     scalars: frozenset[str] = frozenset()
-    _find_wrong: Callable[[Any], tuple[Problem, ...]] | None = attrs.field(init=False, default=None)
+    _finder: ProblemFinder | None = attrs.field(init=False, default=None)  # by the JSON Schema; few refusals need it
+    _has_lengths: bool | None = attrs.field(init=False, default=None)  # whether an array of the schema has a limit
     _common: dict[_Key, Problem] = attrs.field(init=False, factory=dict[Any, Any])
     _wrong_types: dict[tuple[int | str, type], tuple[Problem]] = attrs.field(init=False, factory=dict[Any, Any])
     _declared: frozenset[str] = attrs.field(init=False)
@@ -219,27 +227,56 @@ class PydanticErrors:
             if not loc and kind == "dict_type":
                 return refuse_non_object(each["input"])
             if len(loc) == 1 and loc[0] in given:  # most errors have no union in their path
-                found.append((self._make_problem(each, [*loc]), ()))
+                found.append((self._make_problem(each, [*loc], arguments), ()))
                 continue
             parts, branches = _split_location(loc, arguments, kind)
-            found.append((self._make_problem(each, parts), branches))
+            if loc[-1] == _KEY and branches:  # the fault is the name's, not its value's
+                expected = PublicText(f"an object in which each name is {self._describe_key(each, parts)}")
+                found.append((Problem(format_path(parts[:-1]), "propertyNames", expected), branches[:-1]))
+                continue
+            found.append((self._make_problem(each, parts, arguments), branches))
             in_union = in_union or bool(branches)
         problems = _merge_unions(found, arguments) if in_union else [problem for problem, _ in found]
-        unique = tuple(dict.fromkeys(problems) if len(problems) > 1 else problems)
+        unique = self._complete_arrays(dict.fromkeys(problems), arguments)
         return InvalidParams(limit_found(unique), sent=sent, schema=self.schema, read=arguments)
+
+    def _complete_arrays(self, problems: dict[Problem, None], arguments: Any) -> tuple[Problem, ...]:
+        """Add the items of an array that is too long, and the length of one with faults: pydantic tells only one."""
+        if not any("[" in problem.path or problem.rule in _LENGTHS for problem in problems):
+            return tuple(problems)
+        if self._has_lengths is None:
+            self._has_lengths = not _LENGTHS.isdisjoint(re.findall(r"\w+", json.dumps(self.schema)))
+        if not self._has_lengths:
+            return tuple(problems)
+        told = {problem.path for problem in problems}
+        long = tuple(f"{problem.path}[" for problem in problems if problem.rule == "maxItems")
+        more = [
+            each
+            for each in self._make_finder().find(arguments)
+            if each.path.startswith(long)
+            or (each.rule in _LENGTHS and any(path.startswith(f"{each.path}[") for path in told))
+        ]
+        return (*problems, *(each for each in more if each.path not in told))
+
+    def _make_finder(self) -> ProblemFinder:
+        if self._finder is None:
+            from jsonschema_rs import validator_for
+
+            from .jsonschema_errors import PATTERNS, ProblemFinder
+
+            whole = dict(self.schema)
+            validator = validator_for(whole, offline=True, pattern_options=PATTERNS)
+            self._finder = ProblemFinder(validator, whole, self.schema, readings=1)
+        return self._finder
 
     def _summarise(self, exc: ValidationError, arguments: Any, sent: object) -> InvalidParams:
         """Report the number of errors and the wrong parameters; to list every error takes 10 µs each."""
-        if self._find_wrong is None:
-            from .jsonschema_errors import ProblemFinder
-
-            self._find_wrong = ProblemFinder(None, self.schema, self.schema, readings=1).find_wrong
-        problems = (count_problems(exc.error_count()), *self._find_wrong(arguments))
+        problems = (count_problems(exc.error_count()), *self._make_finder().find_wrong(arguments))
         return InvalidParams(problems, sent=sent, schema=self.schema)
 
     def _make_common(self, key: _Key, each: ErrorDetails) -> Problem:
         """Make the problem of a missing parameter or a wrong type, and cache it: most refusals are of this kind."""
-        problem = self._make_problem(each, [key[0]])
+        problem = self._make_problem(each, [key[0]], {})
         name, _, got = key
         if got in _CACHEABLE and len(self._common) < _MAX_CACHED:
             self._common[key] = problem
@@ -247,7 +284,7 @@ class PydanticErrors:
                 self._wrong_types[name, got] = (problem,)
         return problem
 
-    def _make_problem(self, each: ErrorDetails, parts: list[int | str]) -> Problem:
+    def _make_problem(self, each: ErrorDetails, parts: list[int | str], arguments: object) -> Problem:
         kind, value = each["type"], each["input"]
         noun = TYPES.get(kind)
         if noun is not None:
@@ -261,7 +298,7 @@ class PydanticErrors:
                 return Problem(format_path(parts[:-1]), "minItems", expected, describe_size(value))
             return Problem(format_path(parts), "required", describe_expected(self.schema, parts))
         if kind in _UNKNOWN:
-            names = describe_names(self.schema, parts[:-1])
+            names = describe_names(self.schema, parts[:-1], value_at(arguments, parts[:-1]))
             return Problem(format_path(parts), "additionalProperties", names, describe_value(value))
         if kind in ("union_tag_invalid", "union_tag_not_found"):
             return self._make_tag_problem(each, parts)
@@ -278,6 +315,10 @@ class PydanticErrors:
         if rule is None:
             rule = "format" if isinstance(value, str) else "type"
         return Problem(path, rule, self._describe_rule(each, parts), describe_value(value))
+
+    def _describe_key(self, each: ErrorDetails, parts: list[int | str]) -> str:
+        kind = each["type"]
+        return TYPES[kind] if kind in TYPES else self._describe_rule(each, parts)
 
     def _describe_rule(self, each: ErrorDetails, parts: list[int | str]) -> PublicText:
         kind, facts = each["type"], each.get("ctx", {})
@@ -352,6 +393,8 @@ def _read_author_text(each: ErrorDetails) -> PublicText:
     attrs raises exceptions with several arguments; only the first of them is text for a reader.
     """
     exc = each.get("ctx", {}).get("error")
+    if isinstance(exc, UnicodeError):  # its first argument names a codec
+        return PublicText("it holds bytes that are no text in UTF-8")
     if isinstance(exc, Exception) and len(exc.args) > 1:
         return approved(str(exc.args[0]))
     text = each["msg"].partition(", ")[2] if each["type"] in _LABELLED else each["msg"]

@@ -181,6 +181,27 @@ def forms_at(schema: Form, parts: Parts) -> list[Form]:
     return forms
 
 
+def choose_forms(schema: Form, parts: Parts, holder: object) -> list[Form]:
+    """List the subschemas that apply at a path, of a union only the branches whose tag the object there has."""
+    forms = forms_at(schema, parts)
+    if not is_object(holder):
+        return forms
+    tags = [_count_tags(schema, form, holder) for form in forms]
+    if not any(right and not wrong for right, wrong in tags):
+        return forms
+    return [form for form, (_, wrong) in zip(forms, tags, strict=True) if not wrong]
+
+
+def _count_tags(schema: Form, form: Form, holder: JsonObject) -> tuple[int, int]:
+    """Count the constants of a subschema's properties that an object has, and those that it contradicts."""
+    right = wrong = 0
+    for name, node in form.get("properties", {}).items():
+        if name in holder and is_object(node) and "const" in (here := resolve_ref(schema, node)):
+            right += here["const"] == holder[name]
+            wrong += here["const"] != holder[name]
+    return right, wrong
+
+
 def names_at(schema: Form, parts: Parts) -> set[str]:
     """Return the property names that the schema declares for the object at a path."""
     return {name for form in forms_at(schema, parts) for name in form.get("properties", ())}

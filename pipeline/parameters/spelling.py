@@ -17,7 +17,7 @@ import attrs
 from ..engine.errors import Problem
 from .problems import describe_expected, describe_names, describe_value
 from .reading import read_arguments
-from .schema import Form, JsonObject, forms_at, is_object, is_required, locate, names_at, value_at
+from .schema import Form, JsonObject, choose_forms, forms_at, is_object, is_required, locate, value_at
 
 _WORD, _LETTER = r"[^\W_]", r"[^\W\d_]"
 _DROPPED = re.compile(
@@ -33,6 +33,11 @@ _DOT = re.compile(r"(?<=\d)\.(?=\d)")
 _NO_LETTERS = re.compile(r"[\W_]+")
 _SYMBOL = re.compile(r"(?P<number>\d[\d.]*)?(?P<letters>[^\W\d_]{1,2})")  # of a unit, such as MB or 1m
 _LONGEST_SYMBOL: Final = 4  # letters
+_MARKUP = re.compile(
+    r"</?(?:\w{1,20}:)?(?:parameter|invoke|tool_?call|arg_key|arg_value)s?\b[^<>]{0,100}>|<function=|<[|\uff5c]\w{1,40}[|\uff5c]>",
+    re.IGNORECASE,
+)
+_WITHOUT_MARKUP: Final = "text without the markup of a call, such as </parameter>: send each parameter by its own name"
 _SUGGESTED = frozenset(("additionalProperties", "enum", "const"))  # rules with a list of names or values
 ADVISED = _SUGGESTED | {"required"}  # rules whose problems may get a suggestion
 _MAX_UNDECLARED = 5  # names
@@ -211,20 +216,28 @@ def with_suggestions(
     return (*suggested, *problems[_MAX_PROBLEMS:], *(_suggest(problem, sent, schema) for problem in extra))
 
 
+def find_markup(arguments: object) -> tuple[Problem, ...]:
+    """Find the texts in refused arguments that hold the markup of a call: what is missing may stand in them."""
+    sent = read_arguments(arguments) or {}
+    texts = ((name, text) for name, text in sent.items() if isinstance(text, str) and _MARKUP.search(text))
+    return tuple(Problem(str(name), "not", _WITHOUT_MARKUP) for name, _ in islice(texts, _MAX_UNDECLARED))
+
+
 def _suggest(problem: Problem, arguments: JsonObject, schema: Form) -> Problem:
     if problem.rule not in _SUGGESTED and problem.got != "null":
         return problem
     parts, rest = locate(arguments, problem.path)
     if rest or not parts:
         return problem
-    if problem.got == "null":  # null for a required parameter means that it is missing
+    if problem.rule == "additionalProperties":
+        holder = value_at(arguments, parts[:-1])
+        taken = {key for key, value in holder.items() if value is not None} if is_object(holder) else set[str]()
+        names = {name for form in choose_forms(schema, parts[:-1], holder) for name in form.get("properties", ())}
+        suggestion = find_nearest(str(parts[-1]), names - taken)
+    elif problem.got == "null":  # null for a required parameter means that it is missing
         if not is_required(schema, parts):
             return problem
         return Problem(problem.path, "required", describe_expected(schema, parts), "null")
-    if problem.rule == "additionalProperties":
-        holder = value_at(arguments, parts[:-1])
-        taken = set(holder) if is_object(holder) else set[str]()
-        suggestion = find_nearest(str(parts[-1]), names_at(schema, parts[:-1]) - taken)
     else:
         choice = [each for form in forms_at(schema, parts) for each in (*form.get("enum", ()), form.get("const"))]
         suggestion = find_nearest(value_at(arguments, parts), (each for each in choice if isinstance(each, str)))

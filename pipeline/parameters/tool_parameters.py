@@ -17,7 +17,7 @@ from .reading import read_arguments
 from .renames import list_kept
 from .repair import repair_arguments
 from .schema import Parts, forms_at, is_required, names_at
-from .spelling import ADVISED, with_suggestions
+from .spelling import ADVISED, find_markup, with_suggestions
 
 if TYPE_CHECKING:
     from ..privacy.secret_guard import SecretGuard
@@ -194,20 +194,21 @@ class Parameters:
             return False
         for problem in error.problems:
             if problem.rule in ADVISED or problem.got == "null":
-                return self._is_only_incomplete(error)
+                return self._is_only_incomplete(error) and not _may_hold_markup(sent)
             if problem.path not in sent:  # it is inside of a parameter
                 return False
-            value = sent[problem.path]
-            if type(value) is float and sent is not arguments:  # the meaning may be in how it was written
+            if self._may_be_read(problem.path, sent[problem.path], rules, is_spelt=sent is not arguments):
                 return False
-            if type(value) is str:
-                if value.lstrip()[:1] in _OPENING:  # only `repair` reads it
-                    return False
-            elif type(value) not in SCALARS:
-                return False
-            if coerce(value, self.expected_at([problem.path]), rules, UNWRITTEN) is not None:
-                return False
-        return True
+        return not _may_hold_markup(sent)
+
+    def _may_be_read(self, name: str, value: Any, rules: frozenset[Rule], *, is_spelt: bool) -> bool:
+        """Whether a rule may read a wrong value; of one from text the meaning may be in how it was spelt."""
+        if type(value) is str:
+            if value.lstrip()[:1] in _OPENING:  # only `repair` reads it
+                return True
+        elif type(value) not in SCALARS or (is_spelt and type(value) is float):
+            return True
+        return coerce(value, self.expected_at([name]), rules, UNWRITTEN) is not None
 
     def _is_only_incomplete(self, error: InvalidParams) -> bool:
         """Whether missing parameters are the only problems."""
@@ -266,6 +267,8 @@ class Parameters:
             The same error if there is nothing to add.
         """
         problems = with_suggestions(error.problems, arguments, self.schema, self.names)
+        if markup := find_markup(arguments):
+            problems = (*problems, *markup)
         if problems is error.problems and not repairs and error.sent is arguments:
             return error
         advised = InvalidParams(problems, repairs, sent=arguments, schema=self.schema)
@@ -315,6 +318,14 @@ class Parameters:
 
     def _compile_and_parse(self, arguments: object) -> dict[str, Any] | InvalidParams | MalformedCall:
         return self.compile().parse(arguments)
+
+
+def _may_hold_markup(sent: dict[str, Any]) -> bool:
+    """Whether `advise` has to look for the markup of a call in a text."""
+    for value in sent.values():  # noqa: SIM110  # half of the time of a generator, in most refusals
+        if type(value) is str and "<" in value:
+            return True
+    return False
 
 
 def copy_containers(params: dict[str, Any]) -> dict[str, Any]:
