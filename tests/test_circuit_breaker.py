@@ -34,7 +34,7 @@ from toolcall_pipeline import (
 )
 from toolcall_pipeline.middlewares import RateLimit, Retry, Trace, standard
 from toolcall_pipeline.middlewares.circuit_breaker import CircuitBreaker
-from toolcall_pipeline.stage_state import limits
+from toolcall_pipeline.stage_state import limit_states
 from toolcall_pipeline.testing import FakeClock, assert_trace, recorded_spans, script
 from toolcall_pipeline.tools.availability import ExpiringGate
 
@@ -530,7 +530,7 @@ def test_quiet_partitions_are_forgotten(
     options: dict[str, Any], outcomes: list[Outcome], quiet: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A quiet principal is forgotten when others come, and not before its state has no meaning any more."""
-    monkeypatch.setattr(limits, "_MANY", 1)
+    monkeypatch.setattr(limit_states, "_MANY", 1)
     clock = FakeClock()
     breaker: Any = CircuitBreaker(clock=clock, open_for=1, **options)
     breaker._local._sweep_at = 1

@@ -173,12 +173,14 @@ async def label(tags: Annotated[list[str], Field(min_length=2, max_length=3)]) -
     return str(tags)
 
 
+NO_TEXT: dict[str, str] = {}
 LABEL = of_schema({"tags": {"type": "array", "items": TEXT, "minItems": 2, "maxItems": 3}}, "tags")
 
 
 @pytest.mark.parametrize("made", [label, LABEL], ids=["function", "schema"])
 @pytest.mark.parametrize(
-    ("tags", "bound", "wrong"), [(["a", "b", {}, "d"], "most 3 items, not 4", 2), ([{}], "least 2 items, not 1", 0)]
+    ("tags", "bound", "wrong"),
+    [(["a", "b", NO_TEXT, "d"], "most 3 items, not 4", 2), ([NO_TEXT], "least 2 items, not 1", 0)],
 )
 def test_the_length_and_the_items_are_told(made: Any, tags: list[Any], bound: str, wrong: int) -> None:
     """Of an array with a wrong length and wrong items both are told at once."""

@@ -88,7 +88,11 @@ def _open(
 
 
 def _read_object(value: Any, written: Written, *, is_call: bool) -> tuple[bool, JsonObject] | None:
-    inner = read_literal(value, written) if isinstance(value, str) and value.strip() else value or {}
+    inner: object = value
+    if value is None or value in ("", []):  # no arguments; 0 and False are not read as none
+        inner = dict[str, Any]()
+    elif isinstance(value, str):
+        inner = read_literal(value, written)
     return (is_call, inner) if is_object(inner) and all(type(key) is str for key in inner) else None
 
 

@@ -7,10 +7,12 @@ collection of garbage, with its arguments and its variables. The variables may h
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType, TracebackType
-from typing import Any, cast
+from typing import Any, Final, cast
 
+HOLDS_CALLERS: Final[bool] = sys.version_info >= (3, 12)  # before, most failing calls are freed by themselves
 _MOST = 1_000
 _frames: dict[int, tuple[CodeType, FrameType]] = {}  # by the id of a code, with the code, so that no other one gets it
 _OF_A_MODULE = ("__name__", "__spec__", "__loader__")  # `traceback` finds the source by them
@@ -25,10 +27,11 @@ def release_frames(cause: Any) -> Any:
         cause: An exception; anything else comes back as it is.
     """
     if isinstance(cause, BaseException):
+        exc: BaseException = cause
         try:
-            _release_one(cause)
-            if cause.__context__ is not None or cause.__cause__ is not None or isinstance(cause, BaseExceptionGroup):
-                _release_led(cause)
+            _release_one(exc)
+            if exc.__context__ is not None or exc.__cause__ is not None or hasattr(exc, "exceptions"):
+                _release_led(exc)
         except Exception:  # noqa: BLE001, S110  # one that overrides its attributes keeps its stack
             pass
     return cause

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final, LiteralString, NewType, TypeAlias, cast
 
 import attrs
 
-from .kept_causes import release_frames
+from .kept_causes import HOLDS_CALLERS, release_frames
 
 PublicText = NewType("PublicText", str)
 # The type of every text that an error passes on to the model: a literal of the source code, or an approved text.
@@ -16,8 +15,7 @@ PublicText = NewType("PublicText", str)
 Public: TypeAlias = LiteralString | PublicText
 
 _PRIVATE = "private"
-# On 3.11 a traceback does not hold the frames of its callers: what a failed call held waits for no later call.
-_KEEP = release_frames if sys.version_info >= (3, 12) else None
+_KEEP: Callable[[Any], Any] | None = release_frames if HOLDS_CALLERS else None
 # Called with the path of each value that is to be recorded, such as ``filter.tags[1]``, and with the value: text, a
 # number, a boolean, None, an object or an array before what is in it, or anything else that a caller passed. Returns
 # what is recorded in its place.
@@ -75,7 +73,8 @@ def private(*, positional: bool = False) -> Any:
         positional: Whether the field may be given by position. Default False: by name only.
     """
     metadata = {_PRIVATE: True}
-    return attrs.field(default=None, repr=False, eq=False, kw_only=not positional, metadata=metadata, converter=_KEEP)
+    field: Any = attrs.field
+    return field(default=None, repr=False, eq=False, kw_only=not positional, metadata=metadata, converter=_KEEP)
 
 
 def public_fields(cls: type[Any]) -> tuple[tuple[int, str], ...]:
