@@ -19,7 +19,6 @@ from ..stage_state.limit_states import FleetStates, LocalStates, share
 from ..stores import Store, StoreError
 
 R = TypeVar("R", bound=ResolvedCall)
-_SPARE = 60.0  # seconds
 
 
 @attrs.define
@@ -75,8 +74,8 @@ class _Gcra:
         return _Slot(wait, following, now)
 
     def keep(self, slots: _Slots, now: float) -> float:
-        """Seconds until the whole burst is there again, and some more, for the clocks of hosts may differ."""
-        return max(0.0, slots.following - now) + self.slack + _SPARE
+        """Seconds until the whole burst is there again."""
+        return max(0.0, slots.following - now) + self.slack
 
 
 def _can_return(slots: _Slots, slot: _Slot) -> bool:

@@ -395,7 +395,7 @@ def test_lines_that_are_no_calls() -> None:
         ('{"jsonrpc":"2.0","id":13,"method":"tools/call","params":{"name":"add","arguments":"{"}}', "malformed_call"),
         (
             f'{{"jsonrpc":"2.0","id":14,"method":"tools/call","params":{{"name":"add","arguments":{{"x":{deep}}}}}}}',
-            "malformed_call",
+            (14, -32700),
         ),
         ('{"jsonrpc":"2.0","id":15,"method":"tools/call","params":{"name":"\\ud800"}}', "unknown_tool"),
         ('{"jsonrpc":"2.0","id":16,"method":"tools/call","params":{"name":"add","arguments":[1]}}', "malformed_call"),

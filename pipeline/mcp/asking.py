@@ -218,7 +218,10 @@ class ServedEnd:
             return outcome
         result: Any = value
         call.get_state(ASKED, []).append(result.model_dump(mode="json", by_alias=True, exclude_none=True))
-        return Failure(NeedsUserInput(approved(_read_question(result))))
+        asks = Failure(NeedsUserInput(approved(_read_question(result))))
+        if call.guards is not None:  # the body itself says this: nobody answers in its place
+            call.guards.learn_meaning(outcome, asks)
+        return asks
 
 
 def _take_any(_tool: Tool[..., Any]) -> None:

@@ -25,7 +25,8 @@ A = TypeVar("A")  # what a caller asks
 B = TypeVar("B")  # the answer
 A_contra = TypeVar("A_contra", contravariant=True)
 B_co = TypeVar("B_co", covariant=True)
-_MANY = 1024  # states; with fewer of them, those that say nothing any more are left where they are
+_MANY = 256  # states; with fewer of them, those that say nothing any more are left where they are
+_SPARE = 60.0  # seconds that a store keeps a state for longer, for the clocks of hosts may differ
 
 
 class Rule(Protocol[S, A_contra, B_co]):
@@ -162,7 +163,7 @@ class FleetStates(Generic[S, A, B]):
         before = _dump(state)
         answers = [self.rule.decide(state, each, now) for each in asked]
         after = _dump(state)
-        return (None if after == before else after), max(1.0, self.rule.keep(state, now)), answers
+        return (None if after == before else after), self.rule.keep(state, now) + _SPARE, answers
 
 
 def _dump(state: Any) -> bytes:

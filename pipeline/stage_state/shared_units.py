@@ -18,7 +18,6 @@ from .concurrency_units import KnownLoop, find_loop
 from .limit_states import FleetStates, share
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.05  # seconds between two looks for a free unit
-_SPARE = 60.0  # seconds
 _RENEWALS = 3  # in the time of a lease
 _HANDED_ON = 0.5  # seconds for which a process may keep units for its own calls, while others wait
 
@@ -59,8 +58,8 @@ class _Lending:
         return grants
 
     def keep(self, held: _Held, now: float) -> float:  # noqa: ARG002
-        """Seconds until the last lease ends, and some more, for the clocks of hosts may differ."""
-        return self.lease + _SPARE
+        """Seconds until the last lease ends."""
+        return self.lease
 
 
 def _undo(asked: _Asked, granted: bool) -> _Asked | None:  # noqa: FBT001  # an answer

@@ -165,9 +165,9 @@ class Guards:
                     guard.raised = True
 
     def learn_meaning(self, outcome: Outcome, read: Outcome) -> None:
-        """Learn what the answer of a body means, from the stage that reads its exception."""
+        """Learn what the answer of a body means, from the stage that reads its exception, or the end its value."""
         for guard in self.counting:
-            if isinstance(guard, OneEffect) and guard.said is outcome:
+            if isinstance(guard, OneEffect) and (guard.said is outcome or type(outcome) is Success):
                 guard.said = read
 
     @property
