@@ -158,15 +158,17 @@ class CircuitBreaker:
         key = call.tool.name if self.key is None and not call.principal else self._key_of(call)
         if key is None:
             return await call_next(call)
-        states, registry = self._fleet or self._local, self._registry_of(call)
-        try:
-            admission = (
-                self._admit_here(key) if self._fleet is None else await self._fleet.ask(key, Begin(token_hex(6)))
-            )
-        except StoreError:
-            if self.when_away == "refuse":
-                return Failure(Unavailable(call.tool.name, "store_away"))
+        registry = None if self.registry is None else self._registry_of(call)
+        states: LocalStates[Circuit, Begin | End, Admission] | FleetStates[Circuit, Begin | End, Admission]
+        if self._fleet is None:
             states, admission = self._local, self._admit_here(key)
+        else:
+            try:
+                states, admission = self._fleet, await self._fleet.ask(key, Begin(token_hex(6)))
+            except StoreError:
+                if self.when_away == "refuse":
+                    return Failure(Unavailable(call.tool.name, "store_away"))
+                states, admission = self._local, self._admit_here(key)
         if admission.refused:
             if self._fleet is not None:
                 self._set_gate(key, call.tool.name, registry, admission)

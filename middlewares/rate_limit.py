@@ -40,7 +40,8 @@ class _Asked:
     returns: _Slot | None = None  # that comes back
 
 
-_NOW = _Asked()
+_NOW = _Asked()  # of a caller that gives nothing back
+_PASSES = _Slot(0.0, 0.0, 0.0)  # what it is answered
 
 
 @attrs.frozen
@@ -57,13 +58,17 @@ class _Gcra:
 
     def decide(self, slots: _Slots, asks: _Asked, now: float) -> _Slot:
         """Take the next slot, unless it is too far away; or take one back."""
-        if asks.returns is not None:
+        slot, earliest = slots.following, now - self.slack
+        if asks.returns is None:
+            if slot < earliest:  # a rest is worth one burst, however long it was
+                slot, slots.rested = earliest, now
+            if slot <= now and asks is _NOW:  # mostly
+                slots.following = slot + self.interval
+                return _PASSES
+        else:
             if _can_return(slots, asks.returns):
                 slots.following -= self.interval
             return asks.returns
-        slot, earliest = slots.following, now - self.slack
-        if slot < earliest:  # a rest is worth one burst, however long it was
-            slot, slots.rested = earliest, now
         wait, following = slot - now, slot + self.interval
         if wait < 0 or wait <= self.roundings * math.ulp(max(abs(now), self.slack)):  # only rounding of floats
             wait = 0.0

@@ -12,7 +12,6 @@ from ..engine.call import ResolvedCall, ValidCall
 from ..engine.compose import Placement
 from ..engine.errors import InvalidParams, MalformedCall
 from ..parameters import RULES, Limits, Rule
-from ..parameters.schema import is_object
 
 _DEFAULT = Limits()
 _WITHHELD = MalformedCall("the provider withheld the rest of this reply")
@@ -63,12 +62,13 @@ class Validate:
         if not unmeasured and (too_large := self.limits.check(arguments)) is not None:
             return Failure(too_large)
         params = call.tool.parse(arguments)
-        if is_object(params):
+        if not isinstance(params, (InvalidParams, MalformedCall)):
             return call.validated(params, parameters.find_kept(arguments) if parameters.is_open else ())
+        longest = -1 if call.repairs else self.limits.flat_value
+        if type(params) is InvalidParams and parameters.is_settled(arguments, params, self._rules, longest):
+            return Failure(self.limits.tell(params))
         if unmeasured and (too_large := self.limits.check(arguments)) is not None:
             return Failure(too_large)
-        if type(params) is InvalidParams and not call.repairs and parameters.is_settled(arguments, params, self._rules):
-            return Failure(self.limits.tell(params))
         return self._repair_or_refuse(call, params)
 
     def _repair_or_refuse(

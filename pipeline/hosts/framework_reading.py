@@ -52,9 +52,9 @@ class HostParameters(Parameters):
         made.compile()
         return made
 
-    def is_settled(self, arguments: Any, error: InvalidParams, rules: frozenset[Rule]) -> bool:
+    def is_settled(self, arguments: Any, error: InvalidParams, rules: frozenset[Rule], longest: int) -> bool:
         """As in `Parameters`; with a reader nothing is settled before it was asked."""
-        return self.read is None and super().is_settled(arguments, error, rules)
+        return self.read is None and super().is_settled(arguments, error, rules, longest)
 
     def repair(
         self,

@@ -178,7 +178,7 @@ class Parameters:
                 return False
         return True
 
-    def is_settled(self, arguments: Any, error: InvalidParams, rules: frozenset[Rule]) -> bool:
+    def is_settled(self, arguments: Any, error: InvalidParams, rules: frozenset[Rule], longest: int) -> bool:
         """Whether a refusal is final at first sight: nothing undeclared was sent, and no rule reads a wrong value.
 
         Most refusals are of this kind: parameters are missing, or scalars are wrong. `repair` and `advise` find the
@@ -188,31 +188,38 @@ class Parameters:
             arguments: The arguments as they were sent.
             error: The refusal from `parse`.
             rules: The rules that may be used.
+            longest: Characters: a wrong text that is longer is not read, and the result is False. Negative: always
+                False.
         """
         sent: Any = arguments if type(arguments) is _DICT else error.read
-        if type(sent) is not _DICT or not self.names.issuperset(sent):
+        if longest < 0 or type(sent) is not _DICT or not self.names.issuperset(sent):
             return False
+        missing = 0
         for problem in error.problems:
-            if problem.rule in ADVISED or problem.got == "null":
-                return self._is_only_incomplete(error) and not _may_hold_markup(sent)
-            if problem.path not in sent:  # it is inside of a parameter
+            rule, path = problem.rule, problem.path
+            if rule == "required" and path in self.names:
+                missing += 1
+                continue
+            if rule in ADVISED or problem.got == "null" or path not in sent:  # a path inside of a parameter
                 return False
-            if self._may_be_read(problem.path, sent[problem.path], rules, is_spelt=sent is not arguments):
+            value = sent[path]
+            if type(value) is str:
+                if len(value) > longest or "<" in value or value.lstrip()[:1] in _OPENING:  # only `repair` reads it
+                    return False
+            # The meaning of a float from text may be in how it was spelt.
+            elif type(value) not in SCALARS or (type(value) is float and sent is not arguments):
                 return False
-        return not _may_hold_markup(sent)
+            if coerce(value, self._expected.get(path) or self.expected_at([path]), rules, UNWRITTEN) is not None:
+                return False
+        return missing in (0, len(error.problems)) and not self._may_hold_markup(sent)
 
-    def _may_be_read(self, name: str, value: Any, rules: frozenset[Rule], *, is_spelt: bool) -> bool:
-        """Whether a rule may read a wrong value; of one from text the meaning may be in how it was spelt."""
-        if type(value) is str:
-            if value.lstrip()[:1] in _OPENING:  # only `repair` reads it
+    def _may_hold_markup(self, sent: dict[str, Any]) -> bool:
+        """Whether `advise` has to look for the markup of a call in a text that may be right."""
+        for name in self.texts if self.flat else sent:
+            value = sent.get(name)
+            if type(value) is str and "<" in value:
                 return True
-        elif type(value) not in SCALARS or (is_spelt and type(value) is float):
-            return True
-        return coerce(value, self.expected_at([name]), rules, UNWRITTEN) is not None
-
-    def _is_only_incomplete(self, error: InvalidParams) -> bool:
-        """Whether missing parameters are the only problems."""
-        return all(problem.rule == "required" and problem.path in self.names for problem in error.problems)
+        return False
 
     def repair(
         self,
@@ -318,14 +325,6 @@ class Parameters:
 
     def _compile_and_parse(self, arguments: object) -> dict[str, Any] | InvalidParams | MalformedCall:
         return self.compile().parse(arguments)
-
-
-def _may_hold_markup(sent: dict[str, Any]) -> bool:
-    """Whether `advise` has to look for the markup of a call in a text."""
-    for value in sent.values():  # noqa: SIM110  # half of the time of a generator, in most refusals
-        if type(value) is str and "<" in value:
-            return True
-    return False
 
 
 def copy_containers(params: dict[str, Any]) -> dict[str, Any]:

@@ -73,19 +73,21 @@ class LocalStates(Generic[S, A, B]):
 
     def decide(self, key: Hashable, asks: A) -> B:
         """Have one thing decided at once."""
-        rule = self.rule
         with self._lock:
             now = self.clock()
             held = self.by_key.get(key)
             if held is None:
-                if len(self.by_key) >= self._sweep_at:
-                    self.by_key = {
-                        key: each for key, each in self.by_key.items() if each.at + rule.keep(each.state, each.at) > now
-                    }
-                    self._sweep_at = max(_MANY, 2 * len(self.by_key))
-                held = self.by_key[key] = _Held(rule.begin(now), now)
+                held = self._begin(key, now)
             held.at = now
-            return rule.decide(held.state, asks, now)
+            return self.rule.decide(held.state, asks, now)
+
+    def _begin(self, key: Hashable, now: float) -> _Held[S]:
+        if len(self.by_key) >= self._sweep_at:
+            keep = self.rule.keep
+            self.by_key = {key: each for key, each in self.by_key.items() if each.at + keep(each.state, each.at) > now}
+            self._sweep_at = max(_MANY, 2 * len(self.by_key))
+        held = self.by_key[key] = _Held(self.rule.begin(now), now)
+        return held
 
     async def ask(self, key: Hashable, asks: A) -> B:
         """As `FleetStates.ask`."""
