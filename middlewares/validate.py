@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 from returns.result import Failure
@@ -20,6 +20,7 @@ _STOPPED = {  # finish reasons after which a call may be incomplete; after any o
     "content_filter": _WITHHELD,
     "refusal": _WITHHELD,
 }
+_DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
 
 
 @attrs.frozen
@@ -58,11 +59,12 @@ class Validate:
             return Failure(stopped)
         parameters, arguments = call.tool.parameters, call.arguments
         # Valid arguments of most tools can break no limit; all others are measured before anything else reads them.
-        unmeasured = parameters.keeps_limits(arguments, self.limits)
+        is_small = parameters.is_textless and type(arguments) is _DICT
+        unmeasured = is_small or parameters.keeps_limits(arguments, self.limits)
         if not unmeasured and (too_large := self.limits.check(arguments)) is not None:
             return Failure(too_large)
-        params = call.tool.parse(arguments)
-        if not isinstance(params, (InvalidParams, MalformedCall)):
+        params: Any = call.tool.parse(arguments)
+        if type(params) is _DICT:
             return call.validated(params, parameters.find_kept(arguments) if parameters.is_open else ())
         longest = -1 if call.repairs else self.limits.flat_value
         if type(params) is InvalidParams and parameters.is_settled(arguments, params, self._rules, longest):

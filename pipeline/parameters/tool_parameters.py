@@ -75,6 +75,7 @@ class Parameters:
         flat: As `Compiled.flat`; False until compiled.
         secrets: Hides the secret parameters; None: there are none.
         texts: If `flat`, the names of the parameters that may be text.
+        is_textless: Whether it is flat, and no parameter may be text: valid arguments then break no limit.
         is_open: Whether the schema permits names at its top level that it says nothing about; False until compiled.
     """
 
@@ -85,6 +86,7 @@ class Parameters:
     flat: bool = attrs.field(init=False, repr=False, default=False)
     secrets: SecretGuard | None = attrs.field(init=False, repr=False, default=None)
     texts: tuple[str, ...] = attrs.field(init=False, repr=False, default=())
+    is_textless: bool = attrs.field(init=False, repr=False, default=False)
     is_open: bool = attrs.field(init=False, repr=False, default=False)
     _compiled: Compiled | None = attrs.field(init=False, repr=False, default=None)
     _expected: dict[int | str, Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
@@ -149,6 +151,7 @@ class Parameters:
             self._compiled = self._guard_secrets(self._build())
             self.parse, self.flat = self._compiled.parse, self._compiled.flat
             self.texts = list_texts(self._compiled.schema) if self.flat else ()
+            self.is_textless = self.flat and not self.texts
             self.names = frozenset(names_at(self._compiled.schema, ()))
             self.is_open = self._compiled.is_open
         return self._compiled
@@ -211,7 +214,7 @@ class Parameters:
                 return False
             if coerce(value, self._expected.get(path) or self.expected_at([path]), rules, UNWRITTEN) is not None:
                 return False
-        return missing in (0, len(error.problems)) and not self._may_hold_markup(sent)
+        return missing in (0, len(error.problems)) and (self.is_textless or not self._may_hold_markup(sent))
 
     def _may_hold_markup(self, sent: dict[str, Any]) -> bool:
         """Whether `advise` has to look for the markup of a call in a text that may be right."""
