@@ -59,7 +59,7 @@ class Validate:
             return Failure(stopped)
         parameters, arguments = call.tool.parameters, call.arguments
         # Valid arguments of most tools can break no limit; all others are measured before anything else reads them.
-        is_small = parameters.is_textless and type(arguments) is _DICT
+        is_small = parameters.is_textless and self.limits.flat_value >= 0 and type(arguments) is _DICT
         unmeasured = is_small or parameters.keeps_limits(arguments, self.limits)
         if not unmeasured and (too_large := self.limits.check(arguments)) is not None:
             return Failure(too_large)

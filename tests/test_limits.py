@@ -127,6 +127,25 @@ def test_a_long_text_for_a_tool_of_flat_parameters_is_refused(limits: Limits, mo
         assert type(refuse(json.dumps({"text": "", name: "x" * most}), limits, made)) is MalformedCall
 
 
+@tool(effect="read")
+async def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+@pytest.mark.parametrize("limits", [Limits(keys=1), Limits(keys=31), Limits(bytes=1), Limits(bytes=1_000)], ids=str)
+def test_a_small_limit_holds_for_a_tool_without_texts(limits: Limits) -> None:
+    """It is measured before all else is said, whether the arguments are valid, wrong or incomplete."""
+    add.compile()  # before that each call is measured
+    most, _, keys = limits.most
+    for sent in ({"a": 1, "b": 2}, {"a": "x", "b": 2}, {"a": 1}, {"b": 2}, {"a": "x" * 2_000}):
+        size = len(sent) + sum(len(each) for each in sent.values() if isinstance(each, str))  # each name has one letter
+        verdict: Any = Validate(limits=limits)(Call("add", sent).resolved(add))
+        told = render(verdict.failure()) if type(verdict) is Failure else ""
+        assert ("limit" in told) == (size > most or len(sent) > keys)
+        assert bool(told) == ("limit" in told or sent != {"a": 1, "b": 2})
+
+
 def closed(count: int, form: Any, **beside: Any) -> dict[str, Any]:
     properties = {f"p{n}": form for n in range(count)}
     return {"type": "object", "properties": properties, "additionalProperties": False, **beside}

@@ -126,7 +126,7 @@ def test_a_settled_refusal_is_neither_repaired_nor_advised(
         assert parameters.repair(sent, error, frozenset(rules)) is None
         assert parameters.advise(sent, error) is error
         wrong = [sent[problem.path] for problem in error.problems if problem.path in sent]
-        assert not any(isinstance(value, (list, dict)) for value in wrong)
+        assert not any(isinstance(value, (list, dict)) or value == "x" * 2_000 for value in wrong)
 
 
 UNJSONLIKE = {"path": "a", 1: 2}

@@ -97,7 +97,7 @@ class Limits:
         most: Bytes, depth and keys; 2**62 where there is no limit.
         flat_text: For a tool with flat parameters: characters of the arguments as text that break no limit; -1: every
             length may.
-        flat_value: The same of one value.
+        flat_value: The same of one value; -1: small limits, which each call is measured for.
     """
 
     bytes: int | None = 1_000_000
@@ -119,7 +119,7 @@ class Limits:
         object.__setattr__(self, "_short", min(size // _UTF8, depth, keys))
         object.__setattr__(self, "_flat", size >= _FEW_VALUES * _SHORT * _UTF8 and keys >= _FEW_VALUES)
         object.__setattr__(self, "flat_text", size // _UTF8 if keys >= MAX_FLAT else -1)
-        object.__setattr__(self, "flat_value", size // _UTF8 // MAX_FLAT // 2 if keys >= MAX_FLAT else -1)
+        object.__setattr__(self, "flat_value", size // _UTF8 // MAX_FLAT // 2 if self._flat else -1)
 
     def check(self, arguments: Any) -> MalformedCall | InvalidParams | None:
         """Measure arguments as they were sent. Returns the refusal; None if they are within the limits."""

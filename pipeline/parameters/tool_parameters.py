@@ -75,7 +75,7 @@ class Parameters:
         flat: As `Compiled.flat`; False until compiled.
         secrets: Hides the secret parameters; None: there are none.
         texts: If `flat`, the names of the parameters that may be text.
-        is_textless: Whether it is flat, and no parameter may be text: valid arguments then break no limit.
+        is_textless: Whether it is flat, and no parameter may be text.
         is_open: Whether the schema permits names at its top level that it says nothing about; False until compiled.
     """
 
@@ -171,7 +171,7 @@ class Parameters:
 
         Valid arguments of a flat tool are a few scalars, of which only a long text can break a limit.
         """
-        if not self.flat:
+        if not self.flat or limits.flat_value < 0:
             return False
         if type(arguments) is not _DICT:
             return type(arguments) is str and len(arguments) <= limits.flat_text
