@@ -138,12 +138,14 @@ def test_a_small_limit_holds_for_a_tool_without_texts(limits: Limits) -> None:
     """It is measured before all else is said, whether the arguments are valid, wrong or incomplete."""
     add.compile()  # before that each call is measured
     most, _, keys = limits.most
-    for sent in ({"a": 1, "b": 2}, {"a": "x", "b": 2}, {"a": 1}, {"b": 2}, {"a": "x" * 2_000}):
+    right: dict[str, int | str] = {"a": 1, "b": 2}
+    calls: list[dict[str, int | str]] = [right, {"a": "x", "b": 2}, {"a": 1}, {"b": 2}, {"a": "x" * 2_000}]
+    for sent in calls:
         size = len(sent) + sum(len(each) for each in sent.values() if isinstance(each, str))  # each name has one letter
-        verdict: Any = Validate(limits=limits)(Call("add", sent).resolved(add))
-        told = render(verdict.failure()) if type(verdict) is Failure else ""
+        error: Any = refuse(sent, limits, add)
+        told = "" if error is None else render(error)
         assert ("limit" in told) == (size > most or len(sent) > keys)
-        assert bool(told) == ("limit" in told or sent != {"a": 1, "b": 2})
+        assert bool(told) == ("limit" in told or sent is not right)
 
 
 def closed(count: int, form: Any, **beside: Any) -> dict[str, Any]:
