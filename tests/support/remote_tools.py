@@ -128,9 +128,9 @@ class Gate:
         os.mkfifo(self.path)
         self._fd = os.open(self.path, os.O_RDWR | os.O_NONBLOCK)  # so that neither end waits for the other
 
-    def open(self) -> None:
-        """Let one tool pass."""
-        os.write(self._fd, b"x")
+    def open(self, count: int = 1) -> None:
+        """Let so many tools pass, one by default."""
+        os.write(self._fd, b"x" * count)
 
     def close(self) -> None:
         """Close the pipe."""
@@ -141,6 +141,12 @@ def wait_at(gate: str) -> None:
     """Wait until the gate opens."""
     with Path(gate).open("rb", buffering=0) as pipe:
         pipe.read(1)
+
+
+@tools.tool(effect="read")
+def waits(gate: str) -> None:
+    """Wait until the gate opens."""
+    wait_at(gate)
 
 
 @tools.tool(effect="read", context=True)
