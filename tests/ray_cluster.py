@@ -430,7 +430,9 @@ async def test_closing_loses_the_calls_that_run(began: Began) -> None:
 def test_a_file_of_calls_killed_and_resumed(gate: Gate, tmp_path: Path) -> None:
     """``toolcall run --executor ray``, killed and resumed, gives one result for each line."""
     calls, results = tmp_path / "calls.jsonl", tmp_path / "results.jsonl"
-    rows = [{"name": ("add", "spans", "ad")[n % 3], "arguments": {"a": n, "b": 0}} for n in range(280)]
+    rows: list[dict[str, Any]] = [
+        {"name": ("add", "spans", "ad")[n % 3], "arguments": {"a": n, "b": 0}} for n in range(280)
+    ]
     rows += [{"name": "waits", "arguments": {"gate": gate.path}}] * 20  # all places of the run: it is killed here
     calls.write_text("".join(json.dumps({"id": n, **row}) + "\n" for n, row in enumerate([*rows, *rows[:100]])))
     command = [sys.executable, "-m", "toolcall_pipeline", "run", "remote_tools:tools", str(calls), "-o", str(results)]
