@@ -436,12 +436,14 @@ def test_a_file_of_calls_killed_and_resumed(gate: Gate, tmp_path: Path) -> None:
     rows += [{"name": "waits", "arguments": {"gate": gate.path}}] * 20  # all places of the run: it is killed here
     calls.write_text("".join(json.dumps({"id": n, **row}) + "\n" for n, row in enumerate([*rows, *rows[:100]])))
     command = [sys.executable, "-m", "toolcall_pipeline", "run", "remote_tools:tools", str(calls), "-o", str(results)]
-    command += ["--executor", "ray", "--workers", "1", "--concurrency", "20", "--resume"]
+    command += ["--executor", "ray", "--workers", "1", "--concurrency", "20", "--follow", "--resume"]
     address = ray.get_runtime_context().gcs_address
     here, env = Path(__file__).parent / "support", {**os.environ, "RAY_ADDRESS": str(address)}
     with subprocess.Popen(command, cwd=here, env=env) as process:
-        until(lambda: results.exists() and results.read_bytes().count(b"\n") >= 100, 60)
-        process.kill()
+        try:
+            until(lambda: results.exists() and results.read_bytes().count(b"\n") >= 100, 60)
+        finally:
+            process.kill()
     assert 100 <= results.read_bytes().count(b"\n") <= 280
     gate.open(1000)  # more than both runs can take
     assert subprocess.run(command, cwd=here, env=env, check=False, timeout=120).returncode == 0
