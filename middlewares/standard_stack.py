@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from ..base.options import check_number, check_type
+from ..base.options import check_function, check_number, check_type
 from ..engine.compose import Pipeline, Stack
+from ..engine.compose.promises import Promises
 from ..executors import Executor
 from ..messages import Wording
 from ..parameters import Limits
@@ -57,6 +58,7 @@ def standard(
     policy: str | PathLike[str] | RuleSet | RelayPolicy | None = None,
     journal: str | PathLike[str] | Journal | None = None,
     foreign_text: ForeignText = "withhold",
+    trace: Trace | None = None,
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
 
@@ -70,7 +72,8 @@ def standard(
         limits: How large the arguments of a call may be, see `Limits`. Default None: `Limits()`.
         executor: Runs all tools that do not say ``run_in``, see `Execute`. Default None: the event loop and threads.
         executors: Further executors by name, see `Execute`. Default None: none.
-        redact: Changes each value that is to be recorded, see `Trace`. Default None: none is changed.
+        redact: Changes each value that is to be recorded, see `Trace`. It stays whatever becomes of the stage
+            ``trace``, whose own ``redact`` comes after it. Default None: none is changed.
         errors: The meaning of exceptions of the tools, such as ``{PaymentDown: "transient"}``, see `Classify`. Default
             None: the built-in table alone.
         detect: Finds failures in what the tools return that have no ``detect=`` of their own, such as
@@ -81,10 +84,12 @@ def standard(
         policy: The path of a policy file, or its rules. Rules add the stage ``policy`` after ``validate``, and
             ``dry_run`` and ``approve`` if one of them says so; the latter needs ``store``. Each budget adds a `Quota`.
             Other options of the file count where they are not given here, also as None. Default None: no such stage.
-        journal: The path of a file that keeps the report of each call, or a `Journal`. Default None: none.
+        journal: The path of a file that keeps the report of each call, or a `Journal`. It stays whatever becomes of
+            the stage ``trace``. Default None: none.
         foreign_text: What becomes of the texts of exceptions and of found failures of a tool that declares secrets, see
             `Classify`. Default ``"withhold"``: they are recorded nowhere; ``"mask"``: as of any tool, with the secrets
             masked as they are written.
+        trace: The observer, such as ``Trace(content=True)``. Default None: `Trace()`.
 
     Raises:
         SetupError: An option is out of its range, or of another type; an entry of ``errors`` is not valid; or a tool of
@@ -92,6 +97,7 @@ def standard(
             wrong, or names a tool that is not there.
     """
     check_type("standard", "tools", tools, ToolView, name="ToolRegistry")
+    check_type("standard", "trace", trace, Trace, optional=True)
     sinks, file = [], None
     if store is not None or policy is not None or journal is not None:
         from . import standard_durable as durable  # most pipelines keep nothing, and load nothing of this
@@ -111,7 +117,7 @@ def standard(
     wording = _or(wording, None if says is None else says.wording)
     pipeline = (
         Stack()
-        .observe(Trace(redact=redact, sinks=sinks))  # outermost: refused calls are recorded too
+        .observe(Trace() if trace is None else trace)  # outermost: refused calls are recorded too
         .check(
             Resolve(tools, canonical_names=canonical_names, listed=listed, renames={} if file is None else file.renames)
         )
@@ -129,6 +135,9 @@ def standard(
             wording=wording,
         )
     )
+    if redact is not None or sinks:
+        check_function("standard", "redact", redact, optional=True)
+        pipeline = Pipeline(pipeline.entries, pipeline.wording, Promises(redact, tuple(sinks)))
     if store is not None or file is not None:
         pipeline = durable.add_stages(pipeline, store, file)
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.

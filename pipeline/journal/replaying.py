@@ -241,6 +241,7 @@ def _leave_out(pipeline: Pipeline) -> tuple[Pipeline, tuple[str, ...]]:
     The ledger is left out, unless approvals need it: it would ask the ``verify`` of a tool, which is the application's.
     """
     left_out: list[str] = []
+    pipeline = pipeline.bind_alike(Pipeline(pipeline.entries, pipeline.wording))  # without its journal
     kinds = {stage.placement.kind for stage in pipeline.entries}
     for stage in pipeline.entries[:-1]:
         if stage.role == "observe" or (stage.placement.kind == "ledger" and "approve" not in kinds):

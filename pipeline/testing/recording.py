@@ -57,7 +57,7 @@ def recorded_spans() -> Generator[RecordedSpans]:
     The fixture of the same name in `toolcall_pipeline.testing.fixtures` does so for a test::
 
         async def test_a_flaky_backend_is_asked_twice(recorded_spans):
-            run = standard(tools).replace("trace", Trace(tracer_provider=recorded_spans.tracer_provider))
+            run = standard(tools, trace=Trace(tracer_provider=recorded_spans.tracer_provider))
             report = await run.report(Call("fetch", {"id": 7}))
             assert_trace(recorded_spans.spans, reports=[report])
 
@@ -97,8 +97,8 @@ class RecordedPipeline(Pipeline):
     Calls that tools make through the pipeline that called them, as ``batch`` does, are not among its own.
     """
 
-    def __init__(self, stages: tuple[Stage, ...], wording: Wording | None = None) -> None:
-        super().__init__(stages, wording)
+    def __init__(self, stages: tuple[Stage, ...], wording: Wording | None = None, *promises: Any) -> None:
+        super().__init__(stages, wording, *promises)
         self._run_unrecorded = self._run
         self.recorded: list[RecordedCall] = []  # in the order of their calls
         self._run = self._record
@@ -127,4 +127,4 @@ class RecordedPipeline(Pipeline):
 
 def record_calls(pipeline: Pipeline) -> RecordedPipeline:
     """Make a pipeline of the same stages that keeps the calls that go through it."""
-    return pipeline.bind_alike(RecordedPipeline(pipeline.entries, pipeline.wording))
+    return pipeline.bind_alike(RecordedPipeline(pipeline.entries, pipeline.wording, pipeline.promises))

@@ -68,7 +68,7 @@ def run(*, otlp: str | None, log: Path | None) -> int:
         tracing = Tracing(otlp)
         with tempfile.TemporaryDirectory(prefix="toolcall-demo-") as folder:
             tools = build_tools(Path(folder))
-            pipeline = standard(tools, timeout=_TIMEOUT).replace("trace", Trace(tracer_provider=tracing.provider))
+            pipeline = standard(tools, timeout=_TIMEOUT, trace=Trace(tracer_provider=tracing.provider))
             _print_introduction(console, pipeline, [str(each["name"]) for each in tools.definitions()])
             played = anyio.run(_play, console, pipeline, tracing)
         seconds = perf_counter() - began

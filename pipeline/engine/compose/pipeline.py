@@ -26,6 +26,7 @@ from ..call import Call, Outcome, ResolvedCall, ValidCall, set_wording
 from ..errors import Crashed, ResourceNotFound, ToolError
 from ..report import CallReport, LiveSink, notify
 from .order import check_order
+from .promises import Promises
 from .resources import OpenResources, find_closed, list_resources, needs_opening
 from .runner import ReportRequest, Runner
 from .stage import Stage, ToolChecker, describe
@@ -40,6 +41,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Other = TypeVar("Other", bound="Pipeline")
 _NO_SPAN = nullcontext()
+_NO_PROMISES = Promises()
 
 
 class Pipeline(StageList):
@@ -58,13 +60,16 @@ class Pipeline(StageList):
         registries: Where its stages find tools.
         resources: The stages and executors that ``async with`` opens, outermost first.
         wording: How the texts for the model are worded, as `Stack.end` was told. None: as by default.
+        promises: What is redacted and who gets each report, whatever becomes of the stages.
     """
 
-    def __init__(self, stages: tuple[Stage, ...], wording: Wording | None = None) -> None:
+    def __init__(
+        self, stages: tuple[Stage, ...], wording: Wording | None = None, promises: Promises = _NO_PROMISES
+    ) -> None:
         check_order(stages)
         check_type("Pipeline", "wording", wording, Wording, optional=True)
         self.entries = stages
-        self.wording = wording
+        self.wording, self.promises = wording, promises
         held = (stage.obj.registry for stage in stages if stage.placement.owns_registry)
         self.registries: tuple[ToolView, ...] = tuple(dict.fromkeys(held))  # where it finds its tools
         names_are_known = check_tool_names(stages, self.registries, wording)
@@ -74,8 +79,8 @@ class Pipeline(StageList):
                 end.check_tool(tool)
         for registry in self.registries:
             registry.compile()
-        self._runner = Runner(stages, self.registries, wording)
-        self.resources = list_resources(stages)
+        self._runner = Runner(stages, self.registries, wording, promises)
+        self.resources = (*promises.resources, *list_resources(stages))
         self._must_be_open = tuple(filter(needs_opening, self.resources))
         self._opened: OpenResources | None = None
         self._run: Callable[..., Coroutine[Any, Any, Outcome]] = (
@@ -149,7 +154,7 @@ class Pipeline(StageList):
 
     def _remake(self, entries: tuple[Stage, ...], wording: Wording | None = None) -> Self:
         make: Any = type(self)
-        made: Self = make(entries, wording or self.wording)
+        made: Self = make(entries, wording or self.wording, self.promises)
         return self.bind_alike(made)
 
     async def __aenter__(self) -> Self:

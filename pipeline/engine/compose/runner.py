@@ -52,12 +52,12 @@ from ..report import (
 from .deadline import run_within
 from .failure_finisher import FailureFinisher
 from .plain_chain import compile_plain
+from .promises import Begin, Promises
 from .recorded_chain import compile_recorded, compile_recorded_checks
 from .stage import Handler, Stage
 from .stage_bugs import explain_verdict, unwrap_call
 
 _Check: TypeAlias = Callable[[Any], Any]
-_Observe: TypeAlias = Callable[[Tool[..., Any] | None, int], Recorder | None]
 _BeginTurn: TypeAlias = Callable[[], AbstractContextManager[object] | None]
 
 
@@ -77,7 +77,9 @@ class ReportRequest:
 class Runner:
     """The stages, compiled once. See the picture above."""
 
-    def __init__(self, stages: Sequence[Stage], registries: Sequence[ToolView], wording: Wording | None = None) -> None:
+    def __init__(
+        self, stages: Sequence[Stage], registries: Sequence[ToolView], wording: Wording | None, promises: Promises
+    ) -> None:
         self.wording = wording
         observers = [stage for stage in stages if stage.role == "observe"]
         inner = [stage for stage in stages if stage.role != "observe"]
@@ -85,8 +87,8 @@ class Runner:
         first = inner[0] if leading > 0 and inner[0].finds else None
         checks = inner[0 if first is None else 1 : leading]
         self._leading = inner[:leading]
-        self._observe: _Observe = observers[0].run if observers else observe_flow
-        self._is_observed = bool(observers)
+        self._observe: Begin = promises.observe_with(observers[0].run if observers else observe_flow)
+        self._is_observed = bool(observers or promises.sinks)
         self.begin_turn: _BeginTurn = getattr(observers[0].obj, "begin_turn", _no_turn) if observers else _no_turn
         self._resolver_name = None if first is None else first.name
         self._resolver: _Check = _unchanged if first is None else first.run
@@ -95,7 +97,7 @@ class Runner:
         self._registries = registries
         told = (getattr(stage.obj, "foreign_text", None) for stage in stages if stage.placement.kind == "classify")
         foreign_text: ForeignText = next(filter(None, told), "withhold")
-        redact = getattr(observers[0].obj, "redact", None) if observers else None
+        redact = promises.redact_with(getattr(observers[0].obj, "redact", None) if observers else None)
         self.redaction = RedactionPolicy(registries, redact, foreign_text)
         gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
         self._guards_of_reads = Guards.of_calls(gates)

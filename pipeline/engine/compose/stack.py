@@ -96,7 +96,9 @@ class Stack(StageList, Generic[In, Out]):
         observers = [stage for stage in execute.entries if stage.role == "observe"]
         rest = [stage for stage in execute.entries if stage.role != "observe"]
         whole = Pipeline(
-            (*([] if _names_of(self, "observe") else observers), *self.entries, *rest), wording or execute.wording
+            (*([] if _names_of(self, "observe") else observers), *self.entries, *rest),
+            wording or execute.wording,
+            execute.promises,
         )
         return execute.bind_alike(whole)
 
