@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from cli_desk import open_desk
 from support import Exported
 from toolcall_pipeline import (
     Call,
+    ExecutionFailed,
     Outcome,
     Pipeline,
     ResolvedCall,
@@ -89,20 +91,73 @@ MESSAGES: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
 async def test_the_messages_of_an_adapter(message: Callable[..., Any]) -> None:
-    """They find the wording in the call that was handed in; an explicit one wins, and so does an explicit text."""
+    """They find the wording in the error; an explicit one wins, and so does an explicit text."""
     call = Call("repeat", WRONG, id="call_1")
     outcome = await worded()(call)
     assert TOLD in json.dumps(message(call, outcome))
     assert "must be an integer" in json.dumps(message(call, outcome, wording=Wording()))
     assert TOLD not in json.dumps(message(call, outcome, text="other"))
     await standard(registry())(call)
-    assert "must be an integer" in json.dumps(message(call, outcome))
+    assert TOLD in json.dumps(message(call, outcome))
+    plain = await standard(registry())(call)
+    assert "must be an integer" in json.dumps(message(call, plain))
+    assert TOLD in json.dumps(message(call.worded(MINE), plain))
+
+
+REPLIES: dict[str, tuple[Any, Any]] = {
+    "chat": (openai, {"tool_calls": [{"id": "c1", "function": {"name": "repeat", "arguments": '{"times": 2}'}}]}),
+    "anthropic": (anthropic, {"content": [{"type": "tool_use", "id": "c1", "name": "repeat", "input": {"times": 2}}]}),
+    "bedrock": (
+        bedrock,
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "c1", "name": "repeat", "input": {"times": 2}}}]},
+    ),
+    "gemini": (gemini, {"parts": [{"functionCall": {"id": "c1", "name": "repeat", "args": {"times": 2}}}]}),
+    "mistral": (mistral, {"tool_calls": [{"id": "c1", "function": {"name": "repeat", "arguments": '{"times": 2}'}}]}),
+    "ollama": (ollama, {"message": {"tool_calls": [{"function": {"name": "repeat", "arguments": {"times": 2}}}]}}),
+}
+
+
+@pytest.mark.parametrize("provider", REPLIES)
+async def test_the_calls_of_a_reply_know_the_wording_of_their_pipeline(provider: str) -> None:
+    """`calls(reply, pipeline)`: so the text of a value is worded, too; a registry gives names alone."""
+    adapter, reply = REPLIES[provider]
+    pipeline = standard(registry(), wording=Wording("structured"))
+    (call,) = adapter.calls(reply, pipeline)
+    assert call.wording == pipeline.wording
+    assert '\\"ok\\"' in json.dumps(adapter.message(call, await pipeline(call)))
+    assert adapter.send_back(adapter.calls(reply, pipeline), pipeline)
+    (call,) = adapter.calls(reply, pipeline.registries[0])
+    assert call.wording is None
+
+
+async def test_nothing_is_written_into_a_call() -> None:
+    """A call that was handed in stays as it was, whatever runs it; and so does an error that a tool shares."""
+    tools, shared = registry(), Failure(ExecutionFailed("no"))
+
+    @tools.tool(effect="read")
+    async def refuse() -> Outcome:
+        return shared
+
+    pipeline = standard(tools, wording=MINE)
+    call, bad = Call("repeat", {"times": 1}), Call("refuse")
+    for run in (pipeline, pipeline.report, pipeline.with_(principal="ada")):
+        await run(call)
+        await run(bad)
+    await gather(pipeline, [call, bad], principal="ada")
+    await run_turn(send_nothing, [call, bad], pipeline, verbosity="full")
+    assert (call.wording, bad.wording, shared.failure().wording) == (None, None, None)
+    outcome = await pipeline(bad)
+    assert outcome == shared
+    assert outcome.failure().wording is MINE
+    assert pickle.loads(pickle.dumps(outcome)).failure().wording is None
 
 
 async def test_a_value_is_worded_too() -> None:
-    """A profile that makes JSON of a failure makes it of a value."""
-    call = Call("repeat", {"times": 2}, id="call_1")
-    outcome = await standard(registry(), wording=Wording("structured"))(call)
+    """A profile that makes JSON of a failure makes it of a value, if the call knows its pipeline."""
+    pipeline = standard(registry(), wording=Wording("structured"))
+    call = Call("repeat", {"times": 2}, id="call_1", wording=pipeline.wording)
+    outcome = await pipeline(call)
+    assert pipeline.render(outcome) == render(outcome, profile="structured")
     assert json.loads(openai.message(call, outcome)["content"]) == json.loads(render(outcome, profile="structured"))
     assert make_result(outcome, call=call)["content"][0]["text"] == render(outcome, profile="structured")
 
@@ -112,13 +167,19 @@ async def test_what_each_option_of_a_text_overrides() -> None:
     call = Call("repat", id="call_1")
     outcome = await standard(registry(), wording=MINE)(call)
     assert render(outcome, call=call) == "MINE, try repeat"
-    assert render(outcome) == render(outcome, call=call, profile="default")
+    assert render(outcome) == "MINE, try repeat"
     assert render(outcome, call=call, wording=Wording("llmproc")) == render(outcome, profile="llmproc")
     assert render(outcome, wording=MINE, templates={"unknown_tool": "OTHER"}) == "OTHER"
-    assert render(outcome, wording=Wording(listed=0)) == render(outcome, listed=0)
-    assert render(outcome, wording=Wording(verbosity="full")) == render(outcome, verbosity="full")
+    plain = await standard(registry())(call)
+    assert render(plain, wording=Wording(listed=0)) == render(plain, listed=0)
+    assert render(plain, wording=Wording(verbosity="full")) == render(plain, verbosity="full")
+    assert render(plain, call=call.worded(MINE)) == "MINE, try repeat"
     assert Conversation().render(call, outcome) == "MINE, try repeat"
-    assert Conversation("default").render(call, outcome) == render(outcome)
+    assert Conversation("default").render(call, outcome) == render(plain)
+
+
+async def send_nothing(*_: Any) -> Sequence[Call]:
+    return []
 
 
 def unchanged(call: Call) -> Call:
@@ -131,7 +192,7 @@ class Mine(Call):
 
 
 async def test_every_way_to_run_a_call() -> None:
-    """The call that was handed in knows the wording, and so do its phases, its report, and its copies."""
+    """The phases of a call know the wording, and so does its report."""
     seen: list[Any] = []
 
     def note(call: ResolvedCall) -> ResolvedCall:
@@ -144,9 +205,7 @@ async def test_every_way_to_run_a_call() -> None:
         await pipeline(call)
         assert (await pipeline.report(call)).call.wording == MINE
         await pipeline.with_(principal="ada")(call)
-    more = [Call("repeat", {"times": 1}), Call("repeat", {"times": 1}, timeout=9)]
-    await gather(pipeline, more, principal="ada", timeout=30)
-    assert all(call.wording == MINE for call in calls + more)
+    await gather(pipeline, [Call("repeat", {"times": 1}), Call("repeat", {"times": 1}, timeout=9)], timeout=30)
     assert len(seen) == 8
     assert set(seen) == {MINE}
     assert pipeline.wording == pipeline.with_(deps=1).without("retry").wording == MINE
@@ -159,8 +218,8 @@ async def test_a_stack_of_ones_own() -> None:
     call = Call("repeat", WRONG)
     outcome = await pipeline(call)
     assert render(outcome, call=call) == TOLD
-    await pipeline.with_(principal="ada").worded(Wording("llmproc"))(call)
-    assert call.wording == Wording("llmproc")
+    outcome = await pipeline.with_(principal="ada").worded(Wording("llmproc"))(call)
+    assert render(outcome) == render(outcome, profile="llmproc")
 
 
 async def test_a_batch_and_the_calls_of_a_tool() -> None:
@@ -174,20 +233,16 @@ async def test_a_batch_and_the_calls_of_a_tool() -> None:
 
 
 async def test_a_turn() -> None:
-    """The model reads the pipeline's words, or those of the turn; the calls know them too."""
-
-    async def model(*_: Any) -> Sequence[Call]:
-        return []
-
+    """The model reads the pipeline's words, or those of the turn; so do later texts of its outcomes."""
     call = Call("repeat", WRONG, id="1")
-    turn = await run_turn(model, [call], worded(), principal="ada")
+    turn = await run_turn(send_nothing, [call], worded(), principal="ada")
     assert (turn.answered[0].text, turn.records[0].error) == (TOLD, TOLD)
     assert TOLD in str(openai.message(turn.answered[0].call, turn.answered[0].outcome))
-    turn = await run_turn(model, [call], worded(), profile="default")
+    turn = await run_turn(send_nothing, [call], worded(), profile="default")
     assert "must be an integer" in turn.answered[0].text
     assert "must be an integer" in str(openai.message(call, turn.answered[0].outcome))
     with pytest.raises(SetupError, match="unknown verbosity 'loud'"):
-        await run_turn(model, [call], worded(), verbosity="loud")
+        await run_turn(send_nothing, [call], worded(), verbosity="loud")
 
 
 async def test_the_results_of_a_server() -> None:

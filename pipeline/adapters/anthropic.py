@@ -16,6 +16,7 @@ import attrs
 
 from ..base.provider_names import ANTHROPIC
 from ..engine.call import Call, Outcome, set_caller
+from ..engine.compose import Pipeline
 from ..messages import Wording
 from ..messages.parts import Image, Part, find_media, join_parts
 from ..messages.values import NOTHING
@@ -83,7 +84,7 @@ def tools(registry: ToolView) -> list[Definition]:
 
 def calls(
     reply: object,
-    registry: ToolView | None = None,
+    registry: Pipeline | ToolView | None = None,
     *,
     text: bool = False,
     principal: str = "",
@@ -97,8 +98,9 @@ def calls(
 
     Args:
         reply: A message or its content, or the list or iterator of a stream's events. Collect an async stream first.
-        registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
-            Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
+        registry: The pipeline, whose wording `message` then uses; or the registry that `tools` was given. Names that
+            it changed are the tools' own again in the calls. Default None: names stay as the provider sent them, and
+            `Resolve` finds the tools as well.
         text: Read calls that the model wrote as text as well, if the reply has no others: Hermes, Llama, Mistral, and
             JSON in a fenced block. They have no ids; `send_back` gives them some. Default False: such a reply has no
             calls, and is logged as a warning.
@@ -119,7 +121,7 @@ def calls(
     return set_caller(_read(reply).to_calls(registry, providers.ANTHROPIC, text=text), principal, deps, conversation)
 
 
-def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
+def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
     The provider refuses an input that is not an object, a call without an id, two calls of one id and a name that it
@@ -157,7 +159,7 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None, wordin
         call: The call, for its id.
         outcome: The outcome of the call. `pipeline.render` makes the text, which is never blank.
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
-        wording: Another wording than the pipeline's. Default None: as `Call.wording` says.
+        wording: Another wording. Default None: that of the call, else that of the error, else the default.
 
     Returns:
         ``{"type": "tool_result", "tool_use_id", "content", "is_error"}``. ``is_error`` is true for every failure, for

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from ..base.provider_names import BEDROCK
 from ..engine.call import Call, Outcome, set_caller
+from ..engine.compose import Pipeline
 from ..messages import Wording
 from ..messages.parts import Image, Part, find_media, join_parts
 from ..messages.values import NOTHING
@@ -72,7 +73,7 @@ def tools(registry: ToolView) -> list[Definition]:
 
 def calls(
     reply: object,
-    registry: ToolView | None = None,
+    registry: Pipeline | ToolView | None = None,
     *,
     text: bool = False,
     principal: str = "",
@@ -87,8 +88,9 @@ def calls(
     Args:
         reply: The return value of ``converse`` or ``converse_stream``, a message or its content, or the list or
             iterator of a stream's events. Collect an async stream first.
-        registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
-            Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
+        registry: The pipeline, whose wording `message` then uses; or the registry that `tools` was given. Names that
+            it changed are the tools' own again in the calls. Default None: names stay as the provider sent them, and
+            `Resolve` finds the tools as well.
         text: Read calls that the model wrote as text as well, if the reply has no others. They have no ids; `send_back`
             gives them some. Default False: such a reply has no calls, and is logged as a warning.
         principal: Who asks, for each call. Default "": no principal.
@@ -109,7 +111,7 @@ def calls(
     return set_caller(_read(reply).to_calls(registry, providers.BEDROCK, text=text), principal, deps, conversation)
 
 
-def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
+def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
     For a stream this is the message that the stream does not bring. All other blocks, such as reasoning with its
@@ -144,7 +146,7 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None, wordin
         call: The call, for its id.
         outcome: The outcome of the call. `pipeline.render` makes the text, which is never blank.
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
-        wording: Another wording than the pipeline's. Default None: as `Call.wording` says.
+        wording: Another wording. Default None: that of the call, else that of the error, else the default.
 
     Returns:
         ``{"toolResult": {"toolUseId", "content", "status"}}``. ``status`` is ``error`` for every failure and for an MCP

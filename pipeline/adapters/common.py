@@ -212,9 +212,10 @@ def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
         if accepts_all(longest, suggestions, available):  # as with most
             return outcome
         suggestions, available = _as_sent(suggestions, longest), _as_sent(available, longest)
-        return Failure(attrs.evolve(error, suggestions=suggestions, available=available))
+        return Failure(attrs.evolve(error, suggestions=suggestions, available=available).worded(error.wording))
     if isinstance(error, OutcomeUnknown) and isinstance(error.verify_with, str):
-        return Failure(attrs.evolve(error, verify_with=make_provider_name(error.verify_with, longest)))
+        name = make_provider_name(error.verify_with, longest)
+        return Failure(attrs.evolve(error, verify_with=name).worded(error.wording))
     return outcome
 
 
@@ -260,8 +261,8 @@ def to_parts(outcome: Outcome[Any], call: Call | None = None, wording: Wording |
 
     Args:
         outcome: The outcome of the call.
-        call: The call, which knows its wording. Default None: a text as by default.
-        wording: Another wording. Default None: the call's.
+        call: The call, which may know its wording. Default None: it is not known.
+        wording: Another wording. Default None: the call's, else the error's, else the default.
 
     Raises:
         SetupError: ``outcome`` is not an Outcome, such as a call that was not awaited.
@@ -273,9 +274,10 @@ def to_parts(outcome: Outcome[Any], call: Call | None = None, wording: Wording |
     if call is not None and wording is None:
         wording = call.wording
     if type(outcome) is Failure:
-        if wording is not None:
-            return [render(outcome, call=call, wording=wording)]
-        return [render_failure(outcome.failure())]
+        error = outcome.failure()
+        if wording is None and error.wording is None:
+            return [render_failure(error)]
+        return [render(outcome, call=call, wording=wording)]
     value: object = cast("Any", outcome).unwrap()
     parts = None if type(value) in SCALARS else find_parts(value, with_bytes=True)
     if parts is None:

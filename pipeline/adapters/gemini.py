@@ -18,6 +18,7 @@ from attrs import evolve
 from ..base.provider_names import GEMINI, make_provider_name
 from ..base.setup_error import SetupError
 from ..engine.call import Call, Outcome, set_caller
+from ..engine.compose import Pipeline
 from ..messages import Wording
 from ..messages.parts import Part, find_media, join_parts
 from ..messages.values import NOTHING
@@ -68,7 +69,7 @@ def tools(registry: ToolView) -> list[Definition]:
 
 def calls(
     reply: object,
-    registry: ToolView | None = None,
+    registry: Pipeline | ToolView | None = None,
     *,
     text: bool = False,
     principal: str = "",
@@ -83,8 +84,9 @@ def calls(
     Args:
         reply: A response, its content or parts, or the list or iterator of a stream's responses. Collect an async
             stream first. Of several candidates the first is read.
-        registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
-            Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
+        registry: The pipeline, whose wording `message` then uses; or the registry that `tools` was given. Names that
+            it changed are the tools' own again in the calls. Default None: names stay as the provider sent them, and
+            `Resolve` finds the tools as well.
         text: Read calls that the model wrote as text as well, if the reply has no others. Default False: such a reply
             has no calls, and is logged as a warning.
         principal: Who asks, for each call. Default "": no principal.
@@ -104,7 +106,7 @@ def calls(
     return set_caller(_read(reply).to_calls(registry, providers.GEMINI, text=text), principal, deps, conversation)
 
 
-def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
+def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls.
 
     For a stream this is the message that the stream does not bring. All parts stay as they came, and so does each
@@ -141,7 +143,7 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None, wordin
         call: The call, for its id and its name.
         outcome: The outcome of the call. `pipeline.render` makes the text, which is never blank.
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
-        wording: Another wording than the pipeline's. Default None: as `Call.wording` says.
+        wording: Another wording. Default None: that of the call, else that of the error, else the default.
 
     Returns:
         ``{"function_response": {"id", "name", "response"}}``, without an id for a call that has none. The response is

@@ -16,6 +16,7 @@ import attrs
 
 from ..base.provider_names import OPENAI, make_provider_name
 from ..engine.call import Call, Outcome, set_caller
+from ..engine.compose import Pipeline
 from ..messages import Wording
 from ..tools.view import ToolView
 from . import openai, providers
@@ -43,7 +44,7 @@ def tools(registry: ToolView) -> list[Definition]:
 
 def calls(
     reply: object,
-    registry: ToolView | None = None,
+    registry: Pipeline | ToolView | None = None,
     *,
     text: bool = False,
     principal: str = "",
@@ -71,7 +72,7 @@ def calls(
     return set_caller(reading.to_calls(registry, providers.OPENAI, text=text), principal, deps, conversation)
 
 
-def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
+def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
     The API refuses a conversation with an id that it could not have given: nine letters and digits.

@@ -15,6 +15,7 @@ from attrs import evolve
 
 from ..base.provider_names import OPENAI, make_provider_name
 from ..engine.call import Call, Outcome, set_caller
+from ..engine.compose import Pipeline
 from ..messages import Wording
 from ..messages.parts import Part, join_parts
 from ..tools.view import ToolView
@@ -59,7 +60,7 @@ def tools(registry: ToolView) -> list[Definition]:
 
 def calls(
     reply: object,
-    registry: ToolView | None = None,
+    registry: Pipeline | ToolView | None = None,
     *,
     text: bool = False,
     principal: str = "",
@@ -73,8 +74,9 @@ def calls(
     Args:
         reply: A reply, its message, the list of its tool calls, or the list or iterator of a stream's replies. Collect
             an async stream first.
-        registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
-            Default None: names stay as the server sent them, and `Resolve` finds the tools as well.
+        registry: The pipeline, whose wording `message` then uses; or the registry that `tools` was given. Names that
+            it changed are the tools' own again in the calls. Default None: names stay as the server sent them, and
+            `Resolve` finds the tools as well.
         text: Read calls that the model wrote as text as well, if the reply has no others: Hermes, Llama, Mistral, and
             JSON in a fenced block. Default False: such a reply has no calls, and is logged as a warning.
         principal: Who asks, for each call. Default "": no principal.
@@ -93,7 +95,7 @@ def calls(
     return set_caller(_read(reply).to_calls(registry, providers.OLLAMA, text=text), principal, deps, conversation)
 
 
-def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
+def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls.
 
     For a stream this is the message that the stream does not bring. All that the server sent is in it, its thoughts as
@@ -135,7 +137,7 @@ def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wordi
         call: The call, for its name, and its id if it has one.
         outcome: The outcome of the call. `pipeline.render` makes the text, which is never blank.
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
-        wording: Another wording than the pipeline's. Default None: as `Call.wording` says.
+        wording: Another wording. Default None: that of the call, else that of the error, else the default.
 
     Returns:
         ``{"role": "tool", "tool_name", "content"}``, with ``tool_call_id`` for a call that has an id. Parts that are

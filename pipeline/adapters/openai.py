@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..base.provider_names import OPENAI
 from ..engine.call import Call, Outcome, set_caller
+from ..engine.compose import Pipeline
 from ..messages import Wording
 from ..messages.parts import Part, join_parts
 from ..tools.view import ToolView
@@ -77,7 +78,7 @@ def tools(registry: ToolView, *, api: Api = "chat", strict: bool = False) -> lis
 
 def calls(
     reply: object,
-    registry: ToolView | None = None,
+    registry: Pipeline | ToolView | None = None,
     *,
     text: bool = False,
     principal: str = "",
@@ -93,8 +94,9 @@ def calls(
         reply: A chat completion or its message, a response, the list of their tool calls or output items, or the list
             or iterator of a stream's chunks or events. Collect an async stream first. Of several choices the first is
             read.
-        registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
-            Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
+        registry: The pipeline, whose wording `message` then uses; or the registry that `tools` was given. Names that
+            it changed are the tools' own again in the calls. Default None: names stay as the provider sent them, and
+            `Resolve` finds the tools as well.
         text: Read calls that the model wrote as text as well, if the reply has no others: Hermes, Llama, Mistral, and
             JSON in a fenced block. They have no ids; `send_back` gives them some. Default False: such a reply has no
             calls, and is logged as a warning.
@@ -114,7 +116,7 @@ def calls(
     return set_caller(read_reply(reply).to_calls(registry, providers.OPENAI, text=text), principal, deps, conversation)
 
 
-def send_back(calls: Calls, registry: ToolView | None = None, *, api: Api = "chat") -> tuple[Any, Calls]:
+def send_back(calls: Calls, registry: Pipeline | ToolView | None = None, *, api: Api = "chat") -> tuple[Any, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
     A provider, or the template of an open model, refuses arguments that are not JSON, a call without an id, two calls
@@ -144,7 +146,7 @@ def message(
         outcome: The outcome of the call. `pipeline.render` makes the text, which is never blank.
         api: As with `tools`.
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
-        wording: Another wording than the pipeline's. Default None: as `Call.wording` says.
+        wording: Another wording. Default None: that of the call, else that of the error, else the default.
 
     Returns:
         For ``chat``: ``{"role": "tool", "tool_call_id", "content"}``. That API takes text alone, so other parts are

@@ -9,6 +9,7 @@ import attrs
 
 from ..base.setup_error import SetupError
 from ..engine.call import Call
+from ..engine.compose import Pipeline
 from ..privacy import get_logger
 from ..tools.view import ToolView
 from .common import CUT_OFF, get_field, read_events, restore_names, text_or_empty
@@ -132,11 +133,11 @@ class Reading:
     message: OwnMessage | None = None
     id: str = ""
 
-    def to_calls(self, registry: ToolView | None, provider: Provider, *, text: bool) -> Calls:
+    def to_calls(self, source: Pipeline | ToolView | None, provider: Provider, *, text: bool) -> Calls:
         """The calls, with the tools' own names. Errors, and calls as text that the caller did not ask for, are logged.
 
         Args:
-            registry: As with `restore_names`.
+            source: The registry, see `restore_names`; or the pipeline, whose wording the calls get as well.
             provider: Whose reply it is.
             text: Whether calls that are written as text count, if the reply has only those.
         """
@@ -152,6 +153,10 @@ class Reading:
         if self.id:
             for call in found:
                 cast("Any", call).reply = self.id  # it was made here, and is not shared yet
+        registry = next(iter(source.registries), None) if isinstance(source, Pipeline) else source
+        if isinstance(source, Pipeline) and source.wording is not None:
+            for call in found:
+                cast("Any", call).wording = source.wording  # as above
         named = restore_names(found, registry, provider.longest)
         return Calls(
             restore_arguments(named, registry) if provider.name in _FITTED else named,

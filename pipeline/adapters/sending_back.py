@@ -12,6 +12,7 @@ import attrs
 
 from ..base.nesting import refuse_deep
 from ..engine.call import Call
+from ..engine.compose import Pipeline
 from ..messages.values import to_data
 from ..parameters.exact_json import refuse_constant
 from ..tools.view import ToolView
@@ -32,7 +33,7 @@ def new_id() -> str:
 
 def fit_calls(
     calls: Calls,
-    registry: ToolView | None,
+    registry: Pipeline | ToolView | None,
     longest: int,
     make_id: Callable[[], str],
     pattern: re.Pattern[str] = _ID,
@@ -57,8 +58,10 @@ def fit_calls(
     return calls.with_calls(fitted), fit_names(calls, registry, longest)
 
 
-def fit_names(calls: Calls, registry: ToolView | None, longest: int) -> list[str]:
+def fit_names(calls: Calls, registry: Pipeline | ToolView | None, longest: int) -> list[str]:
     """The names of the calls that the provider takes; see `fit_calls`."""
+    if isinstance(registry, Pipeline):
+        registry = next(iter(registry.registries), None)
     sent = {} if registry is None else registry.provider_names(longest)
     names = [text_or_empty(call.name) for call in calls]
     return [_FORBIDDEN.sub("_", sent.get(name, name))[:_MAX_NAME] or "unknown" for name in names]

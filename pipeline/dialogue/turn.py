@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from ..base.setup_error import SetupError
 from ..engine.batch import find_twins
-from ..engine.call import Call, set_caller, set_wording
+from ..engine.call import Call, set_caller
 from ..engine.compose.pipeline import Pipeline
 from ..messages import Wording
 from .records import Answered, Turn
@@ -89,8 +89,6 @@ async def run_turn(
     if attempts < 1:
         raise SetupError(f"run_turn: `attempts` must be ≥ 1, not {attempts}")
     wording = (pipeline.wording or Wording()).changed(profile, verbosity, templates)
-    for call in calls:  # what runs may be a copy
-        set_wording(call, wording)
     asked = set_caller(list(calls), principal, deps, conversation)
     with pipeline.begin_turn() if asked else nullcontext():
         return await _run(model, asked, TurnState(pipeline, wording), attempts)

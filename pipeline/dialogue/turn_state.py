@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import cast
 
 import attrs
+from returns.result import Failure
 
 from ..engine.batch import find_twins, run_batch
-from ..engine.call import Call, Outcome
+from ..engine.call import Call, Outcome, is_failure
 from ..engine.compose.pipeline import Pipeline
-from ..engine.errors import InvalidParams, MalformedCall, NeedsUserInput
+from ..engine.errors import InvalidParams, MalformedCall, NeedsUserInput, ToolError
 from ..engine.guards import Guards
 from ..engine.report import CallReport
 from ..messages import Wording, render
@@ -136,7 +137,8 @@ class TurnState:
             request, call = assigned[place]
             if guards[index].repeated is not None:  # the checks alone did not show it; the request stays as it is
                 request = Request(call)
-                request.outcome, request.text = outcomes[index], render(outcomes[index], wording=self.wording)
+                request.outcome = self._word(outcomes[index])
+                request.text = render(request.outcome, wording=self.wording)
                 answers[place] = request
                 continue
             request.identity = guards[index].identity or identify(check(self.pipeline, call))
@@ -145,12 +147,19 @@ class TurnState:
         told = [answers[firsts[id(each)]] for each, _ in assigned]
         return tuple(Answered(call, each.outcome, each.text) for each, (_, call) in zip(told, assigned, strict=True))
 
+    def _word(self, outcome: Outcome) -> Outcome:
+        """The outcome as the turn words it, if it says other than the pipeline does."""
+        if not is_failure(outcome) or (self.pipeline.wording or Wording()) == self.wording:
+            return outcome
+        error: ToolError = outcome.failure()
+        return Failure(error.worded(self.wording))
+
     def _note_outcome(self, request: Request, call: Call, outcome: Outcome, report: CallReport | None) -> None:
         """Take down what came of a call; without a report it was held back."""
         before = request.error
         if request.attempt == 0:
             self.requests.append(request)
-        request.call, request.outcome, request.attempt = call, outcome, request.attempt + 1
+        request.call, request.outcome, request.attempt = call, self._word(outcome), request.attempt + 1
         request.tool = self.pipeline.find(call.name) if report is None else report.tool
         request.text = render(outcome, previous=before, tool=request.name, wording=self.wording)
         error = request.error

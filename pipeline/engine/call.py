@@ -87,7 +87,8 @@ class Call:
         state: Values that stages handed on with `with_state`. Never recorded. None: nothing.
         report: Where the stages record what they do; set by the pipeline. None: no report is wanted.
         guards: Decide whether the body may begin; set by the pipeline. None: no guard is asked.
-        wording: How a text for the model about this call is worded; set by the pipeline. None: as by default.
+        wording: How a text for the model about this call is worded; an adapter that was given the pipeline sets it, and
+            the pipeline in its own copies. None: as the outcome's error says, else as by default.
     """
 
     name: str
@@ -125,6 +126,12 @@ class Call:
     def __setstate__(self, state: Mapping[str, object]) -> None:
         for name, value in {"wording": None, **state}.items():
             object.__setattr__(self, name, value)
+
+    def worded(self, wording: Wording) -> Self:
+        """A copy with this wording: nothing is written into a call that somebody else holds."""
+        copy = self.under(self.report, self.guards)
+        object.__setattr__(copy, "wording", wording)  # the type checkers, or its class, take it for frozen
+        return copy
 
     def with_state(self, key: StateKey[S], value: S) -> Self:
         """A copy for the stages inside of this one and for the tool, which read the value with ``get_state(key)``.
@@ -337,11 +344,6 @@ class ValidCall(ResolvedCall):
 
 
 _PHASES = frozenset((Call, ResolvedCall, ValidCall))
-
-
-def set_wording(call: Call, wording: Wording | None) -> None:
-    """Fill in `Call.wording`, also of a call that the type checkers or its class take for frozen."""
-    object.__setattr__(call, "wording", wording)
 
 
 def set_caller(calls: Listed, principal: str, deps: object, conversation: str = "") -> Listed:

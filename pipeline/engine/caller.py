@@ -8,7 +8,6 @@ from weakref import ReferenceType
 import attrs
 from returns.result import Failure
 
-from .call import set_wording
 from .guards import Guard, Guards
 
 if TYPE_CHECKING:
@@ -76,7 +75,6 @@ class Caller:
         outcome = await self._runner.run(asked.under(None, Guards.of(*guards) if guards else None))
         for guard in guards:
             guard.answer(outcome)
-        set_wording(call, self.wording)  # what ran was a copy
         return outcome
 
     @property

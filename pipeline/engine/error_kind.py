@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NotRequired, Self, TypeAlias, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NotRequired, Self, TypeAlias, TypedDict, Unpack, cast
+
+import attrs
 
 from ..privacy import reduce_publicly
+
+if TYPE_CHECKING:
+    from ..messages.wording import Wording
 
 FixableBy: TypeAlias = Literal["model", "runtime", "human", "operator", "nobody"]
 Category: TypeAlias = Literal["availability", "parameter", "execution", "internal"]
@@ -43,7 +48,7 @@ class ErrorKind:
             ``ran``; or neither is said (``unsaid``, the default).
     """
 
-    __slots__ = ()
+    __slots__ = ("_wording",)  # no field: it is no part of the error
     fixable_by: ClassVar[FixableBy]
     category: ClassVar[Category]
     error_type: ClassVar[ErrorType]
@@ -63,6 +68,19 @@ class ErrorKind:
     def make_example(cls) -> Self:
         """Make an error of this kind with plausible fields: lint, benchmarks and tests try each kind by it."""
         return cast("Any", cls)(**cls.example)  # type: ignore[no-any-return]  # the fields are those of a subclass
+
+    @property
+    def wording(self) -> Wording | None:
+        """How the pipeline that answered words it. It is in no comparison, ``repr`` or pickle. None: as by default."""
+        return getattr(self, "_wording", None)
+
+    def worded(self, wording: Wording | None) -> Self:
+        """A copy with this wording: a tool may share one error among its calls. The error itself if it has it."""
+        if wording is self.wording:
+            return self
+        copy: Self = attrs.evolve(cast("Any", self))
+        object.__setattr__(copy, "_wording", wording)
+        return copy
 
     def __reduce__(self) -> tuple[Any, ...]:
         return reduce_publicly(self)

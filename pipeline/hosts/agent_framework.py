@@ -175,6 +175,7 @@ class _Exported(FunctionTool):
             sent["raw"] if sent.keys() == {"raw"} and "raw" not in self.parameters().get("properties", ()) else sent,
             tool_call_id or "",
             conversation="" if session is None else str(session.session_id),
+            wording=self._pipeline.wording,
         )
         if self._approvals is None:
             outcome = await self._signer.run(self._pipeline, call, context)

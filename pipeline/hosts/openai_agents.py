@@ -350,7 +350,8 @@ def _export(
 ) -> FunctionTool:
     def make_call(context: Any, sent: object, call_id: str) -> Call:
         deps = getattr(context, "context", None)
-        return Call(own, sent, call_id, deps=deps, conversation="" if approvals else _find_conversation(context))
+        known = "" if approvals else _find_conversation(context)
+        return Call(own, sent, call_id, deps=deps, conversation=known, wording=pipeline.wording)
 
     async def needs_approval(context: Any, params: Any, call_id: str) -> bool:
         return approvals is not None and await approvals.must_ask(make_call(context, params, call_id), context)

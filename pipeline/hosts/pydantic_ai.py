@@ -15,7 +15,7 @@ from ..approvals import Approval
 from ..engine.call import Call, Outcome, ResolvedCall, ValidCall, is_failure
 from ..engine.compose import Pipeline
 from ..engine.errors import ExecutionFailed
-from ..messages import render
+from ..messages import Wording, render
 from ..messages.result_parts import find_parts
 from ..messages.values import to_data
 from ..tools import Effect, ToolView
@@ -230,21 +230,22 @@ def _export(
         else:
             outcome = await approvals.run(call, ctx, decide)
         if says_error(outcome):
-            raise ToolFailed(render(outcome, call=call))
-        return _to_return(outcome, call)
+            raise ToolFailed(render(outcome, call=call, wording=pipeline.wording))
+        return _to_return(outcome, call, pipeline.wording)
 
     description = offered.get("description", "")
     return Tool.from_schema(run, offered["name"], description, json_schema=offered["parameters"], takes_ctx=True)
 
 
-def _to_return(outcome: Outcome, call: Call) -> object:
+def _to_return(outcome: Outcome, call: Call, wording: Wording | None) -> object:
     """Return a value that Pydantic AI can write into the history; one that it cannot write would end the run."""
     value = outcome.unwrap()
     if type(value).__module__.startswith("pydantic_ai"):
         return value
     media = list_media(outcome)
     if media is None:
-        return to_data(value)[0] if find_parts(value, with_bytes=True) is None else render(outcome, call=call)
+        is_data = find_parts(value, with_bytes=True) is None
+        return to_data(value)[0] if is_data else render(outcome, call=call, wording=wording)
     return [
         part if isinstance(part, str) else BinaryContent(data=part.data, media_type=part.media_type) for part in media
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import attrs
 from returns.result import Failure
@@ -59,7 +59,6 @@ class Signer:
             return Failure(Crashed(exc))
         with _told(counts_inside=counts_inside) as told:
             told[:] = [await pipeline(signed)]
-        cast("Any", call).wording = signed.wording  # for the text of the call that was handed in
         return told[0]
 
     def run_sync(self, pipeline: Pipeline, call: Call, context: object = None) -> Outcome:
@@ -72,7 +71,6 @@ class Signer:
         who: Any = {"principal": signed.principal, "conversation": signed.conversation, "deps": signed.deps}
         with _told() as told:
             told[:] = [pipeline.call_sync(signed.name, sent, id=signed.id, **who)]
-        cast("Any", call).wording = pipeline.wording
         return told[0]
 
     def sign(self, call: Call, context: object) -> Call:

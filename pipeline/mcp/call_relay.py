@@ -102,6 +102,7 @@ class CallRelay:
             id=write_call_id(request["id"]),
             deps=exchange,
             conversation=self._conversation,
+            wording=self.wording,
         )
         rounded = find_rounded(arguments)
         if rounded is not None:  # what a rule and a person see would not be what the server gets

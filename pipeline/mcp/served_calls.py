@@ -105,6 +105,7 @@ class ServedCalls:
             self._deps,
             conversation=conversation,
             reply=reply,
+            wording=self._pipeline.wording,
         )
         if not is_modern(context):
             return await self._make_result(call, let_ask(context) if may_ask else context, tool)

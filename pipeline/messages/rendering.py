@@ -11,6 +11,7 @@ from returns.result import Failure, Success
 from ..base.provider_names import OfferedName, make_provider_name
 from ..base.setup_error import SetupError
 from ..engine.call import Call, Outcome
+from ..engine.error_kind import ErrorKind
 from ..engine.errors import NO_DETAILS, InvalidParams, OutcomeUnknown, Problem, Repair, ToolError, UnknownTool
 from ..privacy import PublicText
 from .default import default_text
@@ -49,9 +50,9 @@ def render(
 
     Args:
         outcome: A ``Success``, a ``Failure``, or the error of a failure.
-        call: The call, which knows the wording of the pipeline that ran it, and the name of its tool. Default None: a
-            text as by default.
-        wording: Another wording than the call's. Default None: the call's. The options below win over both.
+        call: The call, which knows the name of its tool, and its wording if an adapter was given the pipeline.
+        wording: Another wording. Default None: the call's, else the one that the error carries from its pipeline, else
+            the default. The options below win over each.
         profile: ``default``, ``llmproc``, ``rfc015``, ``structured``, ``agentopia``, ``invalid_tool`` or a `Profile`.
             Default None: as worded, else ``default``.
         previous: The error of the last call of the same tool. The text then says what changed since. Default: none.
@@ -70,8 +71,8 @@ def render(
         SetupError: The profile or the verbosity is not known, a template is not valid, ``listed`` is negative, or the
             outcome has to be awaited first.
     """
+    wording = wording or _find_wording(outcome, call)
     if call is not None:
-        wording = wording or call.wording
         tool = tool or read_tool_name(call)
     if wording is not None:
         profile = wording.profile if profile is None else profile
@@ -100,6 +101,13 @@ def render(
     from .assembly import append_note  # 10 ms, and most texts do without
 
     return append_note(text, repairs, profile)
+
+
+def _find_wording(outcome: object, call: Call | None) -> Wording | None:
+    if call is not None and call.wording is not None:
+        return call.wording
+    error: object = cast("Any", outcome).failure() if type(outcome) is Failure else outcome
+    return error.wording if isinstance(error, ErrorKind) else None
 
 
 def read_tool_name(call: Call) -> str:

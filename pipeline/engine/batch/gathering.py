@@ -19,7 +19,7 @@ from ...base.foreign_values import or_default
 from ...base.options import check_count, check_number, read_items, refuse
 from ...once import written_digest
 from ...tools.definition import Tool, refuse_as_name
-from ..call import Call, Outcome, ResolvedCall, make_uuid, set_caller, set_wording
+from ..call import Call, Outcome, ResolvedCall, make_uuid, set_caller
 from ..call_state import TURN
 from ..errors import Crashed, NotExecuted
 from .resource_order import TEXTS, order_by_resource
@@ -88,8 +88,6 @@ async def gather(
         return pipeline(call)
 
     asked = _read_calls(pipeline, calls)
-    for call in asked:  # what runs may be a copy
-        set_wording(call, getattr(pipeline, "wording", None))
     set_caller(asked, principal, deps, conversation)
     if len(asked) > 1 and getattr(pipeline, "asks_people", False):  # else nothing asks whether two calls came together
         turn = make_uuid()

@@ -10,6 +10,7 @@ import attrs
 from returns.result import Failure
 
 from ...base.foreign_values import or_default
+from ...messages.wording import Wording
 from ...privacy import ForeignText, Mask, make_mask
 from ...telemetry.logs import is_logged, log_failure
 from ...tools.definition import Tool
@@ -45,6 +46,7 @@ class FailureFinisher:
         resolve: The check that finds the tool, if it stands behind another stage. None: it stands at the front.
         inner: All stages inside of the checks at the front.
         foreign_text: Whether texts of others are logged of a tool with secrets.
+        wording: What the errors carry, for whoever renders them later. None: as by default.
     """
 
     leading: Sequence[Stage]
@@ -53,6 +55,7 @@ class FailureFinisher:
     resolve: Any
     inner: Sequence[Stage]
     foreign_text: ForeignText = "withhold"
+    wording: Wording | None = None
 
     def finish(
         self,
@@ -81,7 +84,7 @@ class FailureFinisher:
             if is_logged(error):
                 self._log(call, getattr(reached, "tool", None), error, None, decision)
             passed: Outcome = outcome
-            return passed
+            return passed if self.wording is None else Failure(error.worded(self.wording))
         tool = reached.tool if isinstance(reached, ResolvedCall) else None if effect is None else effect.tool
         bug = self._find_bug(call, outcome)
         error = bug or error
@@ -102,6 +105,7 @@ class FailureFinisher:
         if mask is not None and not (type(error) is InvalidParams and error.schema is not None):
             error = mask.error(error)  # a parser makes its texts without secrets
         self._log(call, tool, error, mask, decision)
+        error = error if self.wording is None else error.worded(self.wording)
         return cast("Outcome", outcome) if error is error_of(outcome) else Failure(error)
 
     def _find_bug(self, call: object, outcome: Any) -> Crashed | None:

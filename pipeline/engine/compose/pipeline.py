@@ -18,11 +18,11 @@ from ...base.options import check_type
 from ...base.setup_error import SetupError
 from ...messages.wording import Wording
 from ...parameters import Given
-from ...privacy import approved
+from ...privacy import PublicText, approved
 from ...telemetry.logs import log_failure
 from ...tools.definition import Tool, refuse_as_name
 from ...tools.view import ToolView
-from ..call import Call, Outcome, ResolvedCall, ValidCall, set_wording
+from ..call import Call, Outcome, ResolvedCall, ValidCall
 from ..errors import Crashed, ResourceNotFound, ToolError
 from ..report import CallReport, LiveSink, notify
 from .order import check_order
@@ -130,7 +130,7 @@ class Pipeline(StageList):
 
     def _bind(self, base: Pipeline, asker: tuple[str, object, str]) -> None:
         self._base, self._asker = base, asker
-        self._run = partial(_run_asked, self._run_unbound, asker, self.wording)
+        self._run = partial(_run_asked, self._run_unbound, asker)
 
     @property
     def unbound(self) -> Pipeline:
@@ -399,6 +399,20 @@ class Pipeline(StageList):
         """
         return self._runner.begin_turn() or _NO_SPAN
 
+    def render(
+        self, outcome: Outcome[Any] | ToolError, *, call: Call | None = None, previous: ToolError | None = None
+    ) -> PublicText:
+        """The text for the model, of a value too, as this pipeline words it; see `toolcall_pipeline.render`.
+
+        Args:
+            outcome: An outcome, or the error of a failure.
+            call: The call, for the name of its tool. Default None: the error's own.
+            previous: The error of the last call of the same tool. Default None: none.
+        """
+        from ...messages import render  # needs this module
+
+        return render(outcome, call=call, wording=self.wording, previous=previous)
+
     def describe(self) -> str:
         """The stages, outermost first, one line each, with the reason why each stands where it does."""
         return describe(self.entries)
@@ -410,7 +424,7 @@ class Pipeline(StageList):
         name = type(closed).__name__
         error = Crashed(SetupError(f"{name} is not open: use the pipeline inside of `async with pipeline:`"))
         log_failure(call, None, error)
-        return Failure(error)
+        return Failure(error.worded(self.wording))
 
     def __repr__(self) -> str:
         return f"<Pipeline {' > '.join(self.stages)}>"
@@ -419,12 +433,10 @@ class Pipeline(StageList):
 def _run_asked(
     run: Callable[..., Coroutine[Any, Any, Outcome]],
     asker: tuple[str, object, str],
-    wording: Wording | None,
     call: Call,
     request: ReportRequest | None = None,
 ) -> Coroutine[Any, Any, Outcome]:
     """Run a call of a bound pipeline; no method, for a pipeline that holds its own would live until a collection."""
     if not isinstance(cast("object", call), Call):
         return run(call, request)
-    set_wording(call, wording)  # what runs is a copy
     return run(call.asked_by(*asker), request)

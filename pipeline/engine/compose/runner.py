@@ -34,7 +34,7 @@ from ...privacy import ForeignText, RedactionPolicy
 from ...telemetry.listeners import is_enabled_for, observe_flow
 from ...tools.definition import Tool
 from ...tools.view import ToolView
-from ..call import CURRENT_CONVERSATION, Call, Outcome, ResolvedCall, ValidCall, set_wording
+from ..call import CURRENT_CONVERSATION, Call, Outcome, ResolvedCall, ValidCall
 from ..caller import Origin
 from ..errors import Crashed
 from ..guards import Guards, OneEffect
@@ -108,7 +108,7 @@ class Runner:
         answering = [stage for stage in inner[leading:] if stage.placement.runs_body is not False] or inner[leading:]
         resolve_behind = self._find if first is None else None
         self._finish = FailureFinisher(
-            self._leading, answering, registries, resolve_behind, inner[leading:], foreign_text
+            self._leading, answering, registries, resolve_behind, inner[leading:], foreign_text, wording
         ).finish
         self._check_recorded = compile_recorded_checks(checks)
         self._recorded = compile_recorded(inner[leading:])
@@ -130,10 +130,8 @@ class Runner:
         try:
             if call.report is not None:  # the report of another pipeline, whose stage made this call
                 call = reached = call.under(None, call.guards)
-            try:
-                reached.wording = self.wording  # of the call that was handed in, whose phases take it over
-            except AttributeError:  # its class is frozen
-                set_wording(reached, self.wording)
+            if self.wording is not None and call.wording is not self.wording:
+                call = reached = call.worded(self.wording)
             if not call.conversation and (conversation := _current_conversation()):
                 call = reached = call.asked_by(conversation=conversation)
             # The tool is found before the recorder is asked: the span of the call has its name from the start. Local
