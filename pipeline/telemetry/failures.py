@@ -37,6 +37,7 @@ _REASONS = frozenset(
         "disconnected",
         "unlisted",
         "store_away",
+        "not_open",
         "approvals cannot be reached",
         "the audit cannot be reached",
         "the ledger cannot be reached",

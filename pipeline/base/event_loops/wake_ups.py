@@ -28,8 +28,8 @@ class EventLoop(Protocol):
         """Whether the caller runs in this loop."""
         ...
 
-    def call_soon(self, function: Callable[..., object], *args: Any) -> None:
-        """Call the function in the thread of the loop, from any thread. A closed loop ignores it."""
+    def call_soon(self, function: Callable[..., object], *args: Any) -> bool:
+        """Call the function in the thread of the loop, from any thread. False: the loop is closed, and ignores it."""
         ...
 
     def make_signal(self) -> Signal:
@@ -81,9 +81,11 @@ class _Asyncio:
     def is_current(self) -> bool:
         return _find_asyncio_loop() is self._loop
 
-    def call_soon(self, function: Callable[..., object], *args: Any) -> None:
+    def call_soon(self, function: Callable[..., object], *args: Any) -> bool:
         with suppress(RuntimeError):  # the loop is closed
             self._call_soon(function, *args)
+            return True
+        return False
 
     def set(self, signal: asyncio.Future[None]) -> None:
         if not signal.done():  # else the task that waited for it was cancelled
@@ -98,7 +100,8 @@ class _Asyncio:
             timer.cancel()
 
     def start(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        task = self._loop.create_task(function(*args))
+        task: Any = self._loop.create_task(function(*args))
+        task._log_destroy_pending = False  # noqa: SLF001  # as asyncio's own: a loop may end without a word to its tasks
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -117,9 +120,11 @@ class _Trio:
         except RuntimeError:  # the caller runs in no loop of trio
             return False
 
-    def call_soon(self, function: Callable[..., object], *args: Any) -> None:
+    def call_soon(self, function: Callable[..., object], *args: Any) -> bool:
         with suppress(RuntimeError):  # trio.RunFinishedError is one
             self._call_soon(function, *args)
+            return True
+        return False
 
     def make_signal(self) -> Signal:
         return _EventSignal()

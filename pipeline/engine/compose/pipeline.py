@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from functools import partial
 from time import time_ns
@@ -18,16 +18,15 @@ from ...base.options import check_type
 from ...base.setup_error import SetupError
 from ...messages.wording import Wording
 from ...parameters import Given
-from ...privacy import PublicText, approved
-from ...telemetry.logs import log_failure
+from ...privacy import PublicText, approved, get_logger
 from ...tools.definition import Tool, refuse_as_name
 from ...tools.view import ToolView
 from ..call import Call, Outcome, ResolvedCall, ValidCall
-from ..errors import Crashed, ResourceNotFound, ToolError
+from ..errors import NeedsSetup, ResourceNotFound, ToolError, Unavailable
 from ..report import CallReport, LiveSink, notify
 from .order import check_order
 from .promises import Promises
-from .resources import OpenResources, find_closed, list_resources, needs_opening
+from .resources import Lifetime, list_resources, needs_opening
 from .runner import ReportRequest, Runner
 from .stage import Stage, ToolChecker, describe
 from .stage_list import StageList
@@ -42,6 +41,7 @@ T = TypeVar("T")
 Other = TypeVar("Other", bound="Pipeline")
 _NO_SPAN = nullcontext()
 _NO_PROMISES = Promises()
+_logger = get_logger()
 
 
 class Pipeline(StageList):
@@ -50,8 +50,9 @@ class Pipeline(StageList):
     A pipeline is made by `Stack.end`, by `toolcall_pipeline.middlewares.standard`, or from another pipeline with
     ``before``, ``after``, ``replace`` and ``without``. It is compiled once and may be shared.
 
-    Stages and executors that are async context managers are opened and closed by ``async with pipeline:``. A pipeline
-    without such a stage works without it; in one that has them, a call outside of that block ends in `Crashed`.
+    Stages and executors that are async context managers are opened at the first call in an event loop, and closed when
+    that loop ends, by `aclose`, or by the end of ``async with pipeline:``. If one does not open, a call is
+    `Unavailable`, or `NeedsSetup` where the set-up is wrong; `ready` and ``async with`` raise that.
 
     A pipeline that `with_` made says who asks, for calls that do not say it. It is one with the pipeline that it was
     made from: opened with it, with the same stages and what they remember.
@@ -81,10 +82,10 @@ class Pipeline(StageList):
             registry.compile()
         self._runner = Runner(stages, self.registries, wording, promises)
         self.resources = (*promises.resources, *list_resources(stages))
-        self._must_be_open = tuple(filter(needs_opening, self.resources))
-        self._opened: OpenResources | None = None
+        self._lifetime = Lifetime(self.resources)
+        self._must_be_open = any(map(needs_opening, self.resources))
         self._run: Callable[..., Coroutine[Any, Any, Outcome]] = (
-            self._run_if_open if self._must_be_open else self._runner.run
+            self._run_opened if self._must_be_open else self._runner.run
         )
         if not names_are_known:
             self._run = self._check_names_before(self._run)
@@ -161,31 +162,36 @@ class Pipeline(StageList):
         """Open what the stages and executors hold, outermost first; see `resources`.
 
         Raises:
-            SetupError: The pipeline is open already.
+            SetupError: The pipeline is open already; or an option names a tool that no registry has.
             Exception: A stage raised it. Those that were opened before it are closed again.
         """
-        if self._base is not None:
-            await self._base.__aenter__()
-            return self
-        if self._opened is not None:
-            raise SetupError("this pipeline is open already")
-        self._opened = opened = OpenResources(self.resources)
-        with ExitStack() as undo:
-            undo.callback(setattr, self, "_opened", None)
-            await opened.__aenter__()
-            undo.pop_all()
+        check_tool_names(self.entries, self.registries, self.wording)
+        await self._lifetime.enter()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close it again, innermost first; within 10 seconds if the task is cancelled."""
-        if self._base is not None:
-            await self._base.__aexit__(kind, exc, traceback)
-            return
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            await opened.__aexit__(kind, exc, traceback)
+        await self._lifetime.leave(kind, exc, traceback)
+
+    async def ready(self) -> None:
+        """Open what the stages hold, as the first call would: for the start of a program, or a readiness probe.
+
+        Raises:
+            SetupError: A path, a password or a schema is wrong; or an option names a tool that no registry has.
+            Exception: A stage raised it.
+        """
+        check_tool_names(self.entries, self.registries, self.wording)
+        error = await self._lifetime.open()
+        if error is not None:
+            raise error
+
+    async def aclose(self) -> None:
+        """Close what the first call has opened, in each event loop. A later call opens it again."""
+        if not self._must_be_open:
+            await self._lifetime.open()  # what opens itself is told to close only if it was entered
+        await self._lifetime.close()
 
     def __call__(self, call: Call, /) -> Coroutine[Any, Any, Outcome]:
         """Run one call.
@@ -353,6 +359,9 @@ class Pipeline(StageList):
         stage = next((each.obj for each in self.entries if each.placement.kind == "approve"), None)
         if stage is None:
             raise SetupError("resume: no stage of this pipeline asks for approval; add Approve(store, needs=…)")
+        exc = await self._lifetime.open() if self._must_be_open else None
+        if exc is not None:
+            return Failure(_explain_closed("", exc))
         call: Call | Failure[Any] = await stage.find_call(approval_id)
         if isinstance(call, Failure):
             return cast("Outcome", call)
@@ -417,17 +426,21 @@ class Pipeline(StageList):
         """The stages, outermost first, one line each, with the reason why each stands where it does."""
         return describe(self.entries)
 
-    async def _run_if_open(self, call: Call, request: ReportRequest | None = None) -> Outcome:
-        closed = find_closed(self._must_be_open)
-        if closed is None:
+    async def _run_opened(self, call: Call, request: ReportRequest | None = None) -> Outcome:
+        exc = await self._lifetime.open()
+        if exc is None:
             return await self._runner.run(call, request)
-        name = type(closed).__name__
-        error = Crashed(SetupError(f"{name} is not open: use the pipeline inside of `async with pipeline:`"))
-        log_failure(call, None, error)
-        return Failure(error.worded(self.wording))
+        return await self._runner.refuse(call, _explain_closed(getattr(call, "name", ""), exc), request)
 
     def __repr__(self) -> str:
         return f"<Pipeline {' > '.join(self.stages)}>"
+
+
+def _explain_closed(name: object, exc: Exception) -> ToolError:
+    if isinstance(exc, SetupError):
+        return NeedsSetup(approved("This tool"), cause=exc)
+    _logger.error("A stage of the pipeline does not open: %s", type(exc).__name__, exc_info=exc)
+    return Unavailable(name if isinstance(name, str) else "", "not_open")
 
 
 def _run_asked(

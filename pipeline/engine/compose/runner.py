@@ -36,7 +36,7 @@ from ...tools.definition import Tool
 from ...tools.view import ToolView
 from ..call import CURRENT_CONVERSATION, Call, Outcome, ResolvedCall, ValidCall
 from ..caller import Origin
-from ..errors import Crashed
+from ..errors import Crashed, ToolError
 from ..guards import Guards, OneEffect
 from ..report import (
     CANCELLED,
@@ -190,6 +190,19 @@ class Runner:
             success: Outcome = outcome  # a cast is a call
             return success
         return self._finish(call, reached, outcome, effect)
+
+    async def refuse(self, call: Call, error: ToolError, request: ReportRequest | None = None) -> Outcome:
+        """Answer a call that cannot run, for the pipeline does not open; it is recorded as any other."""
+        verdict: Any = Failure(error)
+        began = time_ns()
+        recorder = self._observe(None, began) if isinstance(cast("object", call), Call) else None
+        if request is not None or (recorder is not None and recorder.is_sampled):
+            sink = None if request is None else request.sink
+            report = begin_report(call, (began, began), None, verdict, recorder, sink, self.redaction)
+            return await self._run_recorded(report, verdict, request)
+        if recorder is not None:
+            recorder.call_ends(None, None)
+        return self._finish(call, call, verdict)
 
     async def _run_recorded(self, report: LiveReport, verdict: Any, request: ReportRequest | None) -> Outcome:
         """Run the rest of a call with a report."""
