@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,14 @@ def paying(store: Path, **options: Any) -> Pipeline:
     return standard(tools, store=SQLite(store), **options)
 
 
-@pytest.mark.parametrize("run", [anyio.run, trio.run, lambda use: asyncio.run(use())], ids=["anyio", "trio", "asyncio"])
+def run_in_asyncio(use: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(use())
+
+
+RUNS: dict[str, Callable[[Any], None]] = {"anyio": anyio.run, "trio": trio.run, "asyncio": run_in_asyncio}
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 def test_a_loop_opens_it_and_closes_it(run: Callable[..., Any], journal: list[str]) -> None:
     """Once, however many calls there are; the next event loop does so again."""
     pipeline = pooled(Pool())
@@ -71,10 +78,11 @@ def test_synchronous_calls_share_one_loop(tmp_path: Path) -> None:
     """`call_sync` and `gather_sync` need no block either, in any thread."""
     pipeline = paying(tmp_path / "calls.db")
     outcomes: list[Outcome] = []
-    threads = [
-        threading.Thread(target=lambda n=n: outcomes.append(pipeline.call_sync("pay", {"amount": n}, id=f"c{n}")))
-        for n in range(8)
-    ]
+
+    def pay(n: int) -> None:
+        outcomes.append(pipeline.call_sync("pay", {"amount": n}, id=f"c{n}"))
+
+    threads = [threading.Thread(target=pay, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

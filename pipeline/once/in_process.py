@@ -61,7 +61,7 @@ class Flight:
     call: Call
     outcome: Outcome | None = None
     ended: bool = False
-    waiting: list[Callable[[], None]] = attrs.field(factory=list[Callable[[], None]])
+    waiting: list[Callable[[], object]] = attrs.field(factory=list[Callable[[], object]])
 
     async def wait(self) -> None:
         """Wait in the event loop of the caller."""

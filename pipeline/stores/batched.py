@@ -87,7 +87,7 @@ class _Worker(Generic[C]):
 
     jobs: SimpleQueue[Job | None] = attrs.field(factory=SimpleQueue[Job | None])  # None: the end
     connection: C | None = None
-    ended: list[Callable[[], None]] = attrs.field(factory=list[Callable[[], None]])  # called at the end
+    ended: list[Callable[[], object]] = attrs.field(factory=list[Callable[[], object]])  # called at the end
 
 
 class BatchedStore(ABC, Generic[C]):
