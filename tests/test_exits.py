@@ -1,4 +1,4 @@
-"""A body that ends the process, as argparse and click do, fails its own call and no other."""
+"""A body that raises what is no Exception, such as an exit of the process, fails its own call and no other."""
 
 from __future__ import annotations
 
@@ -10,13 +10,25 @@ from typing import Any
 import anyio
 import pytest
 
-from toolcall_pipeline import Call, Crashed, Effect, ToolRegistry, gather, is_failure, render
+from toolcall_pipeline import Call, Crashed, Effect, Handler, Outcome, ToolRegistry, gather, is_failure, render
 from toolcall_pipeline.engine.report import error_of
 from toolcall_pipeline.middlewares import standard
 
 
 def parse_a_wrong_option() -> object:
     return argparse.ArgumentParser(exit_on_error=True).parse_args(["--no-such-option"])
+
+
+class FunctionTimedOut(BaseException):
+    """As that of func_timeout."""
+
+
+class PanicException(BaseException):
+    """As that of PyO3, for a panic in Rust."""
+
+
+def raise_of(exc: BaseException) -> object:
+    raise exc
 
 
 def raise_a_group() -> object:
@@ -29,6 +41,10 @@ BODIES: dict[str, Callable[[], object]] = {
     "success": lambda: sys.exit(0),
     "argparse": parse_a_wrong_option,
     "a group": raise_a_group,
+    "a time limit": lambda: raise_of(FunctionTimedOut("usage: …")),
+    "a panic": lambda: raise_of(PanicException("usage: …")),
+    "no class of its own": lambda: raise_of(BaseException("usage: …")),
+    "a group of panics": lambda: raise_of(BaseExceptionGroup("usage: …", [PanicException(), SystemExit(1)])),
 }
 
 
@@ -64,22 +80,39 @@ async def test_an_exit_of_a_body_is_a_crash_of_its_call(body: str, effect: Effec
 
 
 @pytest.mark.parametrize("name", ["exits", "exits_in_a_thread"])
-async def test_an_exit_is_internal(name: str) -> None:
-    """SystemExit of a tool that only reads is ``internal``: no table of exceptions knows it."""
-    assert type(error_of(await standard(registry_of(BODIES["a code"], effect="read")).call(name, {}))) is Crashed
+@pytest.mark.parametrize("body", BODIES)
+async def test_an_exit_is_internal(body: str, name: str) -> None:
+    """What a tool that only reads raises so is ``internal``: no table of exceptions knows it."""
+    assert type(error_of(await standard(registry_of(BODIES[body], effect="read")).call(name, {}))) is Crashed
 
 
-async def test_the_other_calls_of_a_batch_keep_their_outcomes() -> None:
+@pytest.mark.parametrize("before", ["resolve", "retry", "execute"])
+@pytest.mark.parametrize("body", BODIES)
+async def test_an_exit_of_a_stage_is_internal(body: str, before: str) -> None:
+    """What a stage of the user raises fails the call, recorded or not."""
+
+    async def leaves(_call: Call, _call_next: Handler[Call]) -> Outcome:
+        BODIES[body]()
+        raise NotImplementedError
+
+    pipeline = standard(registry_of(BODIES[body], effect="read")).before(before, leaves)
+    assert type(error_of(await pipeline.call("add", {"a": 1, "b": 2}))) is Crashed
+    assert type(error_of((await pipeline.report(Call("add", {"a": 1, "b": 2}))).outcome)) is Crashed
+
+
+@pytest.mark.parametrize("body", BODIES)
+async def test_the_other_calls_of_a_batch_keep_their_outcomes(body: str) -> None:
     """``gather`` loses no outcome because one of its tools exits."""
-    pipeline = standard(registry_of(BODIES["a code"], effect="read"))
+    pipeline = standard(registry_of(BODIES[body], effect="read"))
     calls = [Call("add", {"a": 1, "b": 2}), Call("exits"), Call("exits_in_a_thread"), Call("add", {"a": 2, "b": 2})]
     outcomes = await gather(pipeline, calls)
     assert [outcome.value_or(None) for outcome in outcomes] == [3, None, None, 4]
 
 
-def test_an_exit_leaves_the_thread_that_called_alone() -> None:
+@pytest.mark.parametrize("body", BODIES)
+def test_an_exit_leaves_the_thread_that_called_alone(body: str) -> None:
     """A synchronous caller gets the failure, too."""
-    pipeline = standard(registry_of(BODIES["a code"]))
+    pipeline = standard(registry_of(BODIES[body]))
     assert is_failure(pipeline.call_sync("exits"))
     assert is_failure(pipeline.call_sync("exits_in_a_thread"))
 
