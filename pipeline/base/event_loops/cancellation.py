@@ -39,10 +39,10 @@ def is_failure_of_body(exc: BaseException) -> bool:
     `Passes`; so SystemExit, by which argparse and click end a command, and the classes with which packages avoid an
     ``except Exception``. A group is one if each exception in it is.
     """
+    if isinstance(exc, Exception):
+        return True
     if isinstance(exc, BaseExceptionGroup):
         return all(map(is_failure_of_body, cast("BaseExceptionGroup[BaseException]", exc).exceptions))
-    if isinstance(exc, Exception):  # one of a group
-        return True
     if isinstance(exc, (KeyboardInterrupt, GeneratorExit, Passes)):
         return False
     return is_stray_cancellation(exc) or not isinstance(exc, _list_cancellations())
