@@ -30,7 +30,6 @@ from toolcall_pipeline import (
 )
 from toolcall_pipeline.tools.classification import classify, stays_crash
 from toolcall_pipeline.tools.client_exceptions import find_meaning
-from toolcall_pipeline.tools.client_rules import parse_retry_after
 
 NOW = 1_000_000_000.0  # Sun, 09 Sep 2001 01:46:40 GMT
 
@@ -58,7 +57,7 @@ BY_TYPE: list[tuple[Exception, ToolError]] = [
     (TimeoutError("secret"), TimedOut(None)),
     (PermissionError("secret"), Denied("probe")),
     (FileNotFoundError(2, "secret", "/home/secret"), ResourceNotFound()),
-    (IsADirectoryError("secret"), Crashed()),
+    (IsADirectoryError("secret"), ExecutionFailed(approved("It is a directory and not a file."))),
     (ValueError("secret"), Crashed()),
     (KeyError("secret"), Crashed()),
     (RuntimeError("Missing required parameter: secret"), Crashed()),
@@ -105,28 +104,6 @@ def test_an_exception_is_classified_by_its_http_status(status: Any, expected: To
     assert error == expected
     assert "secret" not in render(error)
     assert str(status) not in render(error)
-
-
-HEADERS: list[tuple[Any, float | None]] = [
-    (None, None),
-    ({}, None),
-    ({"Retry-After": "7"}, 7.0),
-    ({"retry-after": " 7 "}, 7.0),
-    ({"Retry-After": "Sun, 09 Sep 2001 01:47:40 GMT"}, 60.0),
-    ({"Retry-After": "Sun, 09 Sep 2001 01:45:40 GMT"}, 0.0),
-    ({"Retry-After": "soon"}, None),
-    ({"Retry-After": "-1"}, None),
-    ({"Retry-After": "inf"}, None),
-    ({"Retry-After": "٣"}, None),
-    (7, None),
-]
-
-
-@pytest.mark.parametrize(("headers", "seconds"), HEADERS, ids=[str(n) for n in range(len(HEADERS))])
-def test_retry_after_is_seconds_or_a_date(headers: Any, seconds: float | None) -> None:
-    """A Retry-After is a number of seconds or an HTTP date, and anything else is ignored."""
-    assert parse_retry_after(headers, NOW) == seconds
-    assert classify_raised(HTTPError(503, headers)).retry_after == seconds
 
 
 DECLARED: list[tuple[ToolFailed, ToolError]] = [

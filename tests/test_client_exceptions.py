@@ -53,7 +53,7 @@ BY_EXCEPTION: list[tuple[Exception, str]] = [
     (ConnectionResetError(), "transient"),
     (OSError(errno.EHOSTUNREACH, "x"), "transient"),
     (OSError(errno.ENETUNREACH, "x"), "transient"),
-    (OSError(errno.ENOSPC, "x"), "internal"),
+    (OSError(errno.ENOSPC, "x"), "execution"),
     (OSError("Multiple exceptions: [Errno 111] Connect call failed"), "transient"),
     (OSError("something else"), "internal"),
     (asyncio.IncompleteReadError(b"", 5), "transient"),

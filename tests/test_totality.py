@@ -29,6 +29,7 @@ from toolcall_pipeline import (
     is_success,
     render,
 )
+from toolcall_pipeline.base.event_loops import Passes
 from toolcall_pipeline.middlewares import Trace, standard
 
 
@@ -46,7 +47,7 @@ class Hostile(Exception):
         raise RuntimeError("response")
 
 
-class Interrupt(BaseException):
+class Interrupt(Passes):
     """In place of KeyboardInterrupt, which would end the tests too."""
 
 
@@ -307,7 +308,7 @@ async def test_a_tools_own_bug_is_a_crash(run: Any, error: Exception) -> None:
 
 @pytest.mark.parametrize("wrap", [raising, raising_in_a_thread])
 async def test_an_interrupt_leaves_the_pipeline(run: Any, wrap: Any) -> None:
-    """A BaseException that is not an Exception is not an outcome, and leaves the pipeline as it is."""
+    """What passes is not an outcome, and leaves the pipeline as it is."""
     with pytest.raises((Interrupt, BaseExceptionGroup)) as raised:
         await run(Call("probe"), a_tool(fn=wrap(Interrupt())))
     assert isinstance(raised.value, Interrupt) or raised.group_contains(Interrupt)

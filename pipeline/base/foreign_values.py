@@ -12,6 +12,8 @@ from threading import current_thread, main_thread
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
+from .event_loops.cancellation import is_failure_of_body
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _D = TypeVar("_D")
@@ -32,7 +34,9 @@ def or_default(default: _D) -> Callable[[Callable[_P, _T]], Callable[_P, _T | _D
         def wrapped(*args: _P.args, **kwargs: _P.kwargs) -> _T | _D:
             try:
                 return read(*args, **kwargs)
-            except Exception:  # noqa: BLE001  # see above
+            except BaseException as exc:  # see above
+                if not is_failure_of_body(exc):
+                    raise
                 return default
 
         return wrapped
@@ -48,8 +52,9 @@ class FaultBarrier:
     Args:
         logger: Gets the exception. Default None: it is not logged.
         text: The text of the log record. Default "".
-        stops: The exceptions that go no further. Default Exception. BaseException is for a block that awaits nothing:
-            no task is cancelled there, so all but a person's interrupt is a bug of the foreign code.
+        stops: The exceptions that go no further. Default Exception, and what else `is_failure_of_body`. BaseException
+            is for a block that awaits nothing: no task is cancelled there, so all but a person's interrupt is a bug of
+            the foreign code.
     """
 
     __slots__ = ("_logger", "_stops", "_text")
@@ -64,7 +69,7 @@ class FaultBarrier:
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         """Return True if the exception goes no further."""
-        if exc is None or not isinstance(exc, self._stops) or is_interrupt(exc):
+        if exc is None or is_interrupt(exc) or not (isinstance(exc, self._stops) or is_failure_of_body(exc)):
             return False
         if self._logger is not None:
             self._logger.error(self._text, exc_info=exc, stacklevel=2)

@@ -80,7 +80,7 @@ async def _run(pipeline: Pipeline, target: str, asker: Asker, call: Call) -> Cal
 async def _report(pipeline: Pipeline, call: Call) -> CallReport:
     try:
         return await pipeline.report(call)
-    except (SystemExit, GeneratorExit) as exc:  # a tool that exits ends its call; no pipeline may catch these
+    except GeneratorExit as exc:  # no pipeline may catch it
         error = Crashed(exc)
         tool = pipeline.find(call.name)
         log_failure(call, tool, error, make_mask(call, tool))

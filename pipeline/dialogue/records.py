@@ -76,7 +76,7 @@ class Turn:
     records: tuple[Record, ...]
     attempts: int
     question: str | None = None
-    error: Exception | None = None
+    error: BaseException | None = None
 
     @property
     def outcomes(self) -> tuple[Outcome[Any], ...]:

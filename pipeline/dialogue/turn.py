@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol, cast
 
+from ..base.event_loops import is_failure_of_body
 from ..base.setup_error import SetupError
 from ..engine.batch import find_twins
 from ..engine.call import Call, set_caller
@@ -101,11 +102,13 @@ async def _run(model: Model, calls: list[Call], state: TurnState, attempts: int)
         given.append(given[twins[index]] if index in twins else Request(call))
     untold = await state.run_attempt(list(zip(given, calls, strict=True)))
     done = 1
-    client_error: Exception | None = None
+    client_error: BaseException | None = None
     while done < attempts and state.question is None and state.open:
         try:
             reply = _require_calls(await model(untold, state.guidance, state.hints))
-        except Exception as exc:  # noqa: BLE001  # a user's client may raise anything; what has run must not be lost
+        except BaseException as exc:  # a user's client may raise anything; what has run must not be lost
+            if not is_failure_of_body(exc):
+                raise
             client_error = exc
             break
         untold = ()

@@ -18,6 +18,7 @@ from returns.result import Failure
 
 from toolcall_pipeline.middlewares import standard
 
+from ..base.event_loops import Passes, is_failure_of_body
 from ..base.options import check_function, check_type, refuse
 from ..base.setup_error import SetupError
 from ..engine.call import Call, Outcome, ValidCall
@@ -229,8 +230,8 @@ class Host:
         return self._build(tools, executor=_InHost(), **self._options)
 
 
-class ControlFlow(BaseException):
-    """Carries an exception of the framework through the pipeline, which reads no BaseException as a failure.
+class ControlFlow(Passes):
+    """Carries an exception of the framework through the pipeline.
 
     An adapter raises it in a body where the class of an exception, as in ``passes``, does not say whether it passes.
 
@@ -257,8 +258,9 @@ class _InHost(Executor):
         begin_body(call)
         try:
             answer = await body(call)
-        except (Exception, ControlFlow):
-            end_body(call)
+        except BaseException as exc:
+            if isinstance(exc, ControlFlow) or is_failure_of_body(exc):
+                end_body(call)
             raise
         end_body(call)  # not of a body that was cancelled: a thread of the framework may still run it
         return answer

@@ -11,17 +11,14 @@ from math import isfinite
 from typing import Any, Final
 
 import attrs
-from returns.result import Failure
 
 from ..engine.call import Call, Outcome, ResolvedCall, is_failure, is_success, make_uuid
 from ..engine.call_state import StateKey
 from ..engine.compose import Pipeline
-from ..engine.errors import Crashed, NeedsUserInput
+from ..engine.errors import NeedsUserInput
 from ..messages.text import replace_surrogates
-from ..privacy import make_mask
 from ..telemetry import continued, follow
 from ..telemetry.event_rows import PROGRESS, Event
-from ..telemetry.logs import log_failure
 from ..tools import Tool
 from .asking import ASKED, OURS, AskingCall, let_ask, serve_end
 from .asking_person import Question, ask_person, find_approvals, takes_forms
@@ -164,15 +161,7 @@ class ServedCalls:
         return await run(call, context) if await ask_person(ask, self._approvals, call, outcome) else outcome
 
     async def _run(self, call: Call, _context: Any) -> Outcome:
-        try:
-            return await self._pipeline(call)
-        except SystemExit as exc:  # no pipeline may catch it, and a tool that exits must not end the server
-            return self._crash(call, exc)
-
-    def _crash(self, call: Call, exc: BaseException) -> Outcome:
-        error, tool = Crashed(exc), self._pipeline.find(call.name)
-        log_failure(call, tool, error, make_mask(call, tool))
-        return Failure(error)
+        return await self._pipeline(call)
 
     async def _run_told(self, call: Call, context: Any) -> Outcome:
         """Run a call, and report its progress to its client. By the specification each report must be larger."""
@@ -189,11 +178,7 @@ class ServedCalls:
             message = replace_surrogates(str(event.data["message"] or ""))
             await context.session.report_progress(done, total, message or None)
 
-        try:
-            return await follow(self._pipeline, call, tell, content=False)
-        except* SystemExit as group:
-            exits = group
-        return self._crash(call, exits.exceptions[0])
+        return await follow(self._pipeline, call, tell, content=False)
 
 
 def read_conversation(context: Any) -> tuple[str, str]:

@@ -8,11 +8,12 @@ a `ToolFailed`                                         the kind that it names, w
 ``errors=`` of the pipeline                            what the user says
 the type, as in `toolcall_pipeline.tools.client_exceptions`     ConnectionError and the like are ``transient``,
                                                        TimeoutError and the like ``timeout``, PermissionError
-                                                       ``permission``, FileNotFoundError ``not_found``, …
+                                                       ``permission``, FileNotFoundError ``not_found``, other noes of
+                                                       a file system ``execution``, …
 an HTTP status 401                                     ``configuration``
-an HTTP status 403                                     ``permission``
+an HTTP status 403                                     ``permission``; with headers of a rate limit as 429
 an HTTP status 404 or 410                              ``not_found``
-an HTTP status 408, 425, 429 or 5xx                    ``transient``, with the seconds of a ``Retry-After``
+an HTTP status 408, 425, 429 or 5xx                    ``transient``, with the wait that the service asks for
 any other HTTP status 4xx                              ``execution``
 a type in ``reveal=``                                  ``execution``
 anything else, such as ValueError and KeyError         ``internal``: it stays a crash
@@ -34,10 +35,10 @@ from ..base.setup_error import SetupError
 from ..engine.errors import Crashed, ExecutionFailed, ToolError
 from ..privacy import ForeignText, PublicText, approved, withholds
 from .client_exceptions import WITHOUT_MEANING, find_meaning
-from .client_rules import parse_retry_after
 from .definition import Tool
 from .error_tables import ErrorTable, build_error, declared
 from .failure import ToolFailed
+from .http_failures import read_wait
 
 Reveal: TypeAlias = tuple[type[BaseException], ...]
 _MAX_DEPTH = 20  # groups within groups
@@ -120,8 +121,7 @@ def _classify(
     meaning = find_meaning(exc)
     if meaning is None or meaning.kind == "internal":
         return ExecutionFailed(text, cause=exc) if tool.reveal and isinstance(exc, tool.reveal) else None
-    seconds = None if meaning.headers is None else parse_retry_after(meaning.headers, now)
-    return build_error(meaning.kind, tool.name, text or meaning.text, retry_after=seconds, cause=exc)
+    return build_error(meaning.kind, tool.name, text or meaning.text, retry_after=read_wait(meaning, now), cause=exc)
 
 
 def _classify_group(

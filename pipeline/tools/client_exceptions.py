@@ -12,8 +12,7 @@ from typing import TypeAlias
 
 from ..base.foreign_values import FaultBarrier
 from .client_rules import (
-    Kind,
-    Meaning,
+    UNDECODABLE,
     read_aiohttp,
     read_botocore,
     read_connection,
@@ -25,14 +24,13 @@ from .client_rules import (
     read_postgres,
     read_psycopg,
     read_sqlite,
-    read_status,
     read_subprocess,
-    read_urllib,
     read_urllib3,
 )
 from .failure import ToolFailed
+from .http_failures import SHOWS_STATUS, Kind, Meaning, read_status
 
-Rule: TypeAlias = Kind | Callable[[BaseException], "Kind | Meaning | None"]
+Rule: TypeAlias = Kind | Meaning | Callable[[BaseException], "Kind | Meaning | None"]
 
 _HTTPX: Mapping[str, Rule] = {
     "TimeoutException": "timeout",
@@ -57,6 +55,9 @@ MEANINGS: Mapping[str, Mapping[str, Rule]] = {
         "PermissionError": "permission",
         "FileNotFoundError": "not_found",
         "OSError": read_os_error,
+        "UnicodeDecodeError": UNDECODABLE,
+        "SystemExit": "internal",  # its code is the one of a process
+        "SyntaxError": "internal",  # lxml's have a code of the parser
     },
     "socket": {"gaierror": "transient", "herror": "transient"},
     "ssl": {
@@ -73,7 +74,7 @@ MEANINGS: Mapping[str, Mapping[str, Rule]] = {
     "trio": {"BrokenResourceError": "transient", "TooSlowError": "timeout"},
     "subprocess": {"TimeoutExpired": "timeout", "CalledProcessError": read_subprocess},
     "http": {"IncompleteRead": "transient", "BadStatusLine": "transient"},  # http.client
-    "urllib": {"HTTPError": read_urllib, "ContentTooShortError": "transient", "URLError": read_connection},
+    "urllib": {"HTTPError": read_status, "ContentTooShortError": "transient", "URLError": read_connection},
     "httpx": _HTTPX,
     "httpx2": _HTTPX,
     "httpcore": _HTTPX,
@@ -132,6 +133,10 @@ MEANINGS: Mapping[str, Mapping[str, Rule]] = {
         "ProfileNotFound": "configuration",
         "ConfigNotFound": "configuration",
     },
+    "stripe": {"APIConnectionError": read_connection},  # these have no status; all others of theirs have one
+    "notion_client": {"RequestTimeoutError": "timeout"},
+    "google": {"RetryError": "timeout", "DefaultCredentialsError": "configuration", "RefreshError": "configuration"},
+    "clickhouse_driver": {"NetworkError": read_connection, "SocketTimeoutError": "timeout", "Error": "internal"},
     "grpc": {"RpcError": read_grpc, "FutureTimeoutError": "timeout"},
     "asyncpg": {"PostgresError": read_postgres, "TargetServerAttributeNotMatched": "transient"},
     "psycopg": {**_POSTGRES, "ConnectionTimeout": "timeout"},
@@ -222,4 +227,4 @@ _FOUND: dict[type[BaseException], Rule | None] = {}
 _MAX_FOUND = 1_000
 # Classes without a row, whose instances have an HTTP status only if one was set on the instance.
 WITHOUT_MEANING: set[type[BaseException]] = set()
-_SHOWS_STATUS = frozenset(("response", "status_code", "__dict__", "__getattr__", "__getattribute__"))
+_SHOWS_STATUS = SHOWS_STATUS | {"__dict__", "__getattr__", "__getattribute__"}

@@ -1,26 +1,14 @@
-"""Rules for exceptions of clients whose kind depends on what they hold: an HTTP status, a code, another exception."""
+"""Rules for exceptions of clients whose kind depends on what they hold: a number, a code, another exception."""
 
 from __future__ import annotations
 
 import errno
 import ssl
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any
 
-from ..base.foreign_values import or_default
 from ..privacy import PublicText, approved
-from .failure import FailureKind
-
-Kind: TypeAlias = FailureKind | Literal["internal"]
-
-
-class Meaning(NamedTuple):
-    """The meaning of an exception."""
-
-    kind: Kind
-    headers: Any = None  # of an HTTP response, for a ``Retry-After``
-    text: PublicText = PublicText("")  # a fixed text, never the text of the exception
-
+from .http_failures import Kind, Meaning, as_response, kind_of_status, refusal_of
 
 _MAX_CHAIN = 8  # exceptions within exceptions that are read: one may contain itself
 _UNREACHABLE = frozenset(
@@ -34,6 +22,28 @@ _UNREACHABLE = frozenset(
         errno.EADDRNOTAVAIL,  # no port is free for another connection
     )
 )
+# A file system that says no; what the process itself may not (EACCES) or has not (ENOENT) are classes of their own.
+_FILE_REFUSALS: Mapping[int, PublicText] = {
+    errno.EISDIR: PublicText("It is a directory and not a file."),
+    errno.ENOTDIR: PublicText("It is not a directory, or a part of its path is none."),
+    errno.EEXIST: PublicText("It exists already."),
+    errno.ENOTEMPTY: PublicText("The directory is not empty."),
+    errno.ENAMETOOLONG: PublicText("The name is too long."),
+    errno.ELOOP: PublicText("Its links lead in a circle."),
+    errno.EXDEV: PublicText("It cannot be moved to another file system."),
+    errno.EBUSY: PublicText("It is in use."),
+    errno.ETXTBSY: PublicText("It is in use."),
+    errno.EFBIG: PublicText("The file is too large."),
+    errno.EROFS: PublicText("It cannot be changed: its file system is read-only."),
+    errno.ENOSPC: PublicText("There is no space left."),
+    errno.EDQUOT: PublicText("There is no space left."),
+}
+_FILE_CLASSES: Mapping[type[OSError], int] = {  # raised without a number
+    IsADirectoryError: errno.EISDIR,
+    NotADirectoryError: errno.ENOTDIR,
+    FileExistsError: errno.EEXIST,
+}
+UNDECODABLE = Meaning("execution", text=PublicText("It holds bytes that are no text in the expected encoding."))
 # "Multiple exceptions" is how asyncio reports a host with several addresses, "All connection attempts" how anyio does.
 _SEVERAL = ("Multiple exceptions: [Errno ", "All connection attempts failed")
 
@@ -134,12 +144,15 @@ def read_connection(exc: BaseException) -> Kind:
     return "transient"
 
 
-def read_os_error(exc: BaseException) -> Kind | None:
-    """An OSError of no class of its own: the network, by its number; else nothing that is known."""
+def read_os_error(exc: BaseException) -> Kind | Meaning | None:
+    """An OSError that no other row has, by its number or its class: the network, or a file system that says no."""
     number = getattr(exc, "errno", None)
     if number is None:
+        number = next((each for kind, each in _FILE_CLASSES.items() if isinstance(exc, kind)), None)
+    if number is None:
         return "transient" if str(exc).startswith(_SEVERAL) else None
-    return "transient" if number in _UNREACHABLE else None
+    refusal = _FILE_REFUSALS.get(number)
+    return ("transient" if number in _UNREACHABLE else None) if refusal is None else Meaning("execution", text=refusal)
 
 
 def read_subprocess(exc: BaseException) -> Meaning:
@@ -147,11 +160,6 @@ def read_subprocess(exc: BaseException) -> Meaning:
     code: object = getattr(exc, "returncode", None)
     known = isinstance(code, int) and abs(code) < 2**63
     return Meaning("execution", text=approved(f"Command failed with exit code {code}" if known else "Command failed"))
-
-
-def read_urllib(exc: BaseException) -> Meaning | None:
-    """An HTTPError, whose status is its ``code``."""
-    return _as_response(getattr(exc, "code", None), getattr(exc, "headers", None))
 
 
 def read_urllib3(exc: BaseException) -> Kind | Meaning | None:
@@ -164,8 +172,8 @@ def read_urllib3(exc: BaseException) -> Kind | Meaning | None:
 
 
 def read_aiohttp(exc: BaseException) -> Meaning | None:
-    """A ClientResponseError, which has its ``status`` and ``headers`` itself."""
-    return _as_response(getattr(exc, "status", None), getattr(exc, "headers", None))
+    """A ClientResponseError; its ``code`` is deprecated, and says so when it is read."""
+    return as_response(getattr(exc, "status", None), getattr(exc, "headers", None))
 
 
 def read_botocore(exc: BaseException) -> Kind | Meaning | None:
@@ -174,7 +182,7 @@ def read_botocore(exc: BaseException) -> Kind | Meaning | None:
     metadata = response.get("ResponseMetadata", {})
     kind = _AWS_CODES.get(str(response.get("Error", {}).get("Code")))
     found = kind or kind_of_status(metadata.get("HTTPStatusCode"))
-    text = _refusal_of(metadata.get("HTTPStatusCode"), found)
+    text = refusal_of(metadata.get("HTTPStatusCode"), found)
     return None if found is None else Meaning(found, metadata.get("HTTPHeaders"), text)
 
 
@@ -183,7 +191,7 @@ def read_grpc(exc: BaseException) -> Kind | Meaning | None:
     code: Any = getattr(exc, "code", None)
     name = getattr(code() if callable(code) else code, "name", "")
     status = _GRPC_REFUSALS.get(name)
-    return _GRPC_CODES.get(name) if status is None else _as_response(status, None)
+    return _GRPC_CODES.get(name) if status is None else as_response(status, None)
 
 
 def read_postgres(exc: BaseException) -> Kind | None:
@@ -228,19 +236,14 @@ def read_orm(exc: BaseException) -> Kind | Meaning | None:
     return find_meaning(inner) if isinstance(inner, BaseException) and inner is not exc else None
 
 
-def read_mongo(exc: BaseException) -> Kind | None:
+def read_mongo(exc: BaseException) -> Kind:
     """An OperationFailure by its code."""
     code: object = getattr(exc, "code", None)
     if getattr(exc, "timeout", False) is True:
         return "timeout"
     if not isinstance(code, int):
-        return None
-    return "transient" if code in _MONGO_LATER else _MONGO_CODES.get(code)
-
-
-def _as_response(status: object, headers: object) -> Meaning | None:
-    kind = kind_of_status(status)
-    return None if kind is None else Meaning(kind, headers, _refusal_of(status, kind))
+        return "internal"
+    return "transient" if code in _MONGO_LATER else _MONGO_CODES.get(code, "internal")  # some are as an HTTP status is
 
 
 def _walk_reasons(exc: BaseException) -> Iterator[BaseException]:
@@ -253,64 +256,3 @@ def _walk_reasons(exc: BaseException) -> Iterator[BaseException]:
         first: object = each.args[0] if each.args else None
         reasons = (getattr(each, "reason", None), first, each.__cause__)
         each = next((reason for reason in reasons if isinstance(reason, BaseException)), None)
-
-
-_LATER = frozenset((408, 425, 429))  # and 5xx: RFC 9110 section 15, RFC 8470, RFC 6585
-_REFUSALS: Mapping[object, PublicText] = {  # RFC 9110 section 15.5; 422 is its 15.5.21
-    400: PublicText("The service refused these arguments: they are not valid."),
-    409: PublicText("The service refused these arguments: they conflict with what is there already."),
-    412: PublicText("The service refused these arguments: what they are for has changed."),
-    413: PublicText("The service refused these arguments: they are too large."),
-    422: PublicText("The service refused these arguments: it cannot do what they say."),
-}
-_STATUS_KINDS: dict[int, FailureKind] = {401: "configuration", 403: "permission", 404: "not_found", 410: "not_found"}
-
-
-def kind_of_status(status: object) -> FailureKind | None:
-    """Return the kind of a status from 400 to 599; None for any other value."""
-    if not isinstance(status, int) or isinstance(status, bool):  # an HTTPStatus is an int too
-        return None
-    if status in _LATER or 500 <= status <= 599:  # noqa: PLR2004
-        return "transient"
-    if 400 <= status <= 499:  # noqa: PLR2004
-        return _STATUS_KINDS.get(status, "execution")
-    return None
-
-
-def _refusal_of(status: object, kind: Kind | None) -> PublicText:
-    """Return the fixed text of a status with which a service refuses the arguments of a request; "" for any other."""
-    return _REFUSALS.get(status, PublicText("")) if kind == "execution" else PublicText("")
-
-
-@or_default(None)
-def read_status(exc: BaseException) -> Meaning | None:
-    """Return the meaning of the status of an exception, and the headers beside it.
-
-    The status is ``exception.response.status_code`` or ``exception.status_code``, as httpx, requests, openai,
-    anthropic and others have it.
-
-    Returns:
-        None without a status, and for a status below 400.
-    """
-    response: Any = getattr(exc, "response", None)
-    holder: Any = exc if getattr(response, "status_code", None) is None else response
-    return _as_response(getattr(holder, "status_code", None), getattr(holder, "headers", None))
-
-
-@or_default(None)
-def parse_retry_after(headers: Any, now: float) -> float | None:
-    """Return the seconds of a ``Retry-After`` header: a number of seconds or a date (RFC 9110 section 10.2.3).
-
-    Args:
-        headers: A mapping, or any other object that a client has under that name.
-        now: Seconds since the epoch.
-
-    Returns:
-        None without a header, and for one that is neither.
-    """
-    from email.utils import parsedate_to_datetime  # 6 ms
-
-    value = str(headers.get("Retry-After") or headers.get("retry-after") or "").strip()
-    if value.isascii() and value.isdigit():
-        return float(value)
-    return max(0.0, parsedate_to_datetime(value).timestamp() - now)

@@ -20,9 +20,9 @@ from ..base.setup_error import SetupError
 from ..engine.errors import Crashed, ExecutionFailed, FailureDetails, ToolError
 from ..messages.values import elide_middle
 from ..privacy import PublicText, approved
-from .client_rules import Kind, kind_of_status
 from .error_tables import build_error
 from .failure import FailureKind, ToolFailed, as_seconds
+from .http_failures import Kind, kind_of_status
 from .tool_options import Detector
 
 # "tell": as it came. "scrub": no stacks, paths, addresses, class names, keys and passwords. "hide": a fixed text.

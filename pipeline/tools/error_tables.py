@@ -31,8 +31,8 @@ from ..engine.errors import (
     Unavailable,
 )
 from ..privacy import PublicText, approved, get_logger
-from .client_rules import Kind, parse_retry_after, read_status
 from .failure import FailureKind, ToolFailed, as_public
+from .http_failures import Kind, read_status, read_wait
 
 # A kind; a ToolFailed, which says all, such as ``ToolFailed("No such issue", kind="not_found", landed=False)``; or a
 # function of the exception, or of the exception and the name of the tool, that returns one of these, an error, or None:
@@ -125,7 +125,7 @@ class ErrorTable:
             return cast("ToolError", found)
         if isinstance(found, str) and found in KINDS:
             meaning = read_status(exc)
-            seconds = meaning and parse_retry_after(meaning.headers, wall_time() if now is None else now)
+            seconds = meaning and read_wait(meaning, wall_time() if now is None else now)
             return build_error(cast("Kind", found), tool, text, retry_after=seconds, cause=exc)
         if inspect.iscoroutine(found):
             found.close()

@@ -11,9 +11,9 @@ from ..base.options import check_count, check_function, check_number, refuse
 from ..base.setup_error import SetupError
 from ..engine.errors import ToolError
 from ..parameters import Undeclared, check_schema
-from .client_rules import Kind
 from .error_tables import KINDS, Errors, ErrorTable
 from .failure import ToolFailed
+from .http_failures import Kind
 
 if TYPE_CHECKING:
     from .definition import Tool

@@ -28,14 +28,28 @@ def is_stray_cancellation(exc: BaseException) -> bool:
     return task is not None and not task.cancelling() and anyio.current_effective_deadline() != -inf
 
 
-def is_failure_of_body(exc: BaseException) -> bool:
-    """Whether a BaseException that a tool's body raised is a failure of that call alone.
+class Passes(BaseException):
+    """An exception of our own that leaves a pipeline, for whoever raised it catches it around the call."""
 
-    It is ``SystemExit``, by which argparse and click end a command, also in a group; or a stray cancellation. A
-    KeyboardInterrupt and the cancellation of the caller pass.
+
+def is_failure_of_body(exc: BaseException) -> bool:
+    """Whether what a body or a stage raised is a failure of that call alone.
+
+    It is any exception but a KeyboardInterrupt, a GeneratorExit, the cancellation of the caller, and one that
+    `Passes`; so SystemExit, by which argparse and click end a command, and the classes with which packages avoid an
+    ``except Exception``. A group is one if each exception in it is.
     """
+    if isinstance(exc, Exception):
+        return True
     if isinstance(exc, BaseExceptionGroup):
         return all(map(is_failure_of_body, cast("BaseExceptionGroup[BaseException]", exc).exceptions))
-    if isinstance(exc, Exception):  # one of a group
-        return True
-    return isinstance(exc, SystemExit) or is_stray_cancellation(exc)
+    if isinstance(exc, (KeyboardInterrupt, GeneratorExit, Passes)):
+        return False
+    return is_stray_cancellation(exc) or not isinstance(exc, _list_cancellations())
+
+
+def _list_cancellations() -> tuple[type[BaseException], ...]:
+    """The classes by which event loops cancel a task; of those that this program has loaded."""
+    asyncio, trio = sys.modules.get("asyncio"), sys.modules.get("trio")
+    loaded = (getattr(asyncio, "CancelledError", None), getattr(trio, "Cancelled", None))
+    return tuple(each for each in loaded if each is not None)

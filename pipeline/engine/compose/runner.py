@@ -27,7 +27,7 @@ from weakref import ref
 import attrs
 from returns.result import Failure, Success
 
-from ...base.event_loops import is_stray_cancellation
+from ...base.event_loops import is_failure_of_body
 from ...messages.wording import Wording
 from ...once.in_process import Flights, has_scope, once_per_intent
 from ...privacy import ForeignText, RedactionPolicy
@@ -283,11 +283,11 @@ def _read_raise(exc: BaseException, checks: Sequence[Stage], verdict: object) ->
     """Make a Crashed of an exception that a stage raised; called while it is handled.
 
     Raises:
-        BaseException: It is not an Exception, such as the cancellation of the caller: it passes.
+        BaseException: It is no failure of this call, such as the cancellation of the caller: it passes.
     """
     if isinstance(exc, Exception):
         return Crashed(explain_verdict(checks, verdict) or exc)
-    if is_stray_cancellation(exc):
+    if is_failure_of_body(exc):
         return Crashed(exc)
     raise exc
 
