@@ -38,7 +38,7 @@ def _check_names(stages: Sequence[Stage]) -> None:
 
 def _check_ends(stages: Sequence[Stage]) -> None:
     for outside, stage in pairwise(stages):
-        if stage.role == "observe":
+        if stage.role == "observe" and outside.role != "observe":
             raise SetupError(f"{stage.name} must stand outermost, not after {outside.name}")
     if not stages or stages[-1].role != "end" or any(stage.role == "end" for stage in stages[:-1]):
         raise SetupError("a pipeline has one end, and it stands last")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from opentelemetry.context import get_current
@@ -12,11 +12,10 @@ from ...base.semconv import SUPPRESS
 from ...telemetry.listeners import FanOutRecorder, Sink
 from ...tools.definition import Tool
 from ..report import Recorder
+from ..report.observer import Begin
 
 if TYPE_CHECKING:
     from ...privacy import Redact
-
-Begin: TypeAlias = Callable[[Tool[..., Any] | None, int], Recorder | None]
 
 
 @attrs.frozen
@@ -36,12 +35,18 @@ class Promises:
         """The sinks that are opened and closed with the pipeline."""
         return tuple(sink for sink in self.sinks if hasattr(type(sink), "__aenter__"))
 
-    def redact_with(self, own: Redact | None) -> Redact | None:
-        """Redact as promised, then as an observer's own hook says; None if neither does."""
-        first = self.redact
-        if first is None or own is None or own is first:
-            return first or own
-        return lambda path, value: own(path, first(path, value))
+    def redact_with(self, own: Iterable[Redact | None]) -> Redact | None:
+        """Redact as promised, then as the observers' own hooks say; None if nothing does."""
+        every = tuple(dict.fromkeys(hook for hook in (self.redact, *own) if hook is not None))
+        if len(every) < 2:  # noqa: PLR2004
+            return every[0] if every else None
+
+        def redact(path: str, value: object) -> object:
+            for hook in every:
+                value = hook(path, value)
+            return value
+
+        return redact
 
     def observe_with(self, begin: Begin) -> Begin:
         """The ``begin`` of an observer, whose recorder gives the report to the promised sinks too."""

@@ -49,10 +49,11 @@ from ..report import (
     find_decision,
     kind_of,
 )
+from ..report.observer import Begin, begin_all
 from .deadline import run_within
 from .failure_finisher import FailureFinisher
 from .plain_chain import compile_plain
-from .promises import Begin, Promises
+from .promises import Promises
 from .recorded_chain import compile_recorded, compile_recorded_checks
 from .stage import Handler, Stage
 from .stage_bugs import explain_verdict, unwrap_call
@@ -87,7 +88,9 @@ class Runner:
         first = inner[0] if leading > 0 and inner[0].finds else None
         checks = inner[0 if first is None else 1 : leading]
         self._leading = inner[:leading]
-        self._observe: Begin = promises.observe_with(observers[0].run if observers else observe_flow)
+        self._observe: Begin = promises.observe_with(
+            begin_all([each.run for each in observers]) if observers else observe_flow
+        )
         self._is_observed = bool(observers or promises.sinks)
         self.begin_turn: _BeginTurn = getattr(observers[0].obj, "begin_turn", _no_turn) if observers else _no_turn
         self._resolver_name = None if first is None else first.name
@@ -97,7 +100,7 @@ class Runner:
         self._registries = registries
         told = (getattr(stage.obj, "foreign_text", None) for stage in stages if stage.placement.kind == "classify")
         foreign_text: ForeignText = next(filter(None, told), "withhold")
-        redact = promises.redact_with(getattr(observers[0].obj, "redact", None) if observers else None)
+        redact = promises.redact_with(getattr(each.obj, "redact", None) for each in observers)
         self.redaction = RedactionPolicy(registries, redact, foreign_text)
         gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
         self._guards_of_reads = Guards.of_calls(gates)

@@ -31,7 +31,11 @@ class Stack(StageList, Generic[In, Out]):
     entries: tuple[Stage, ...] = ()
 
     def observe(self, observer: Observer, /, *, name: str | None = None) -> Stack[In, Out]:
-        """Add an observer, such as `Trace`. It sees each call, stands in no chain, and must be the outermost stage."""
+        """Add an observer, such as `Trace`. It sees each call, stands in no chain, and outside of all other stages.
+
+        Of several, the spans of an inner one stand under those of an outer one: for two backends, give one provider
+        two span processors.
+        """
         return Stack((*self.entries, make_stage(observer, "observe", name)))
 
     def check(self, check: Check[Out, Next], /, *, name: str | None = None) -> Stack[In, Next]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns, time_ns
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from typing_extensions import TypeIs
 
@@ -54,6 +55,44 @@ class Observer(Protocol):
     def begin(self, tool: Tool[..., Any] | None, started: int) -> Recorder | None:
         """Start to record a call that began at ``started`` (wall clock, ns). Return None if nothing listens."""
         ...
+
+
+Begin: TypeAlias = "Callable[[Tool[..., Any] | None, int], Recorder | None]"
+
+
+class _Several:
+    """The recorders that several observers made for one call, as one: opened in their order, closed in the opposite."""
+
+    def __init__(self, recorders: Sequence[Recorder]) -> None:
+        self._all = recorders
+        self._live = [each for each in recorders if each.is_sampled]
+        self.is_sampled = bool(self._live)
+        self.offset = self._live[0].offset if self._live else time_ns() - perf_counter_ns()
+        self.live_sinks: tuple[LiveSink, ...] = tuple(
+            sink for each in recorders for sink in getattr(each, "live_sinks", ())
+        )
+
+    def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
+        return [each.attempt_begins(number, tool) for each in self._live]
+
+    def attempt_ends(self, opened: object, row: AttemptRow, error: object = None) -> None:
+        each_opened: Any = opened
+        for each, own in zip(reversed(self._live), reversed(each_opened), strict=True):
+            notify(each.attempt_ends, own, row, error)
+
+    def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
+        for each in reversed(self._all):
+            notify(each.call_ends, report if each.is_sampled else None, verdict)
+
+
+def begin_all(begins: Sequence[Begin]) -> Begin:
+    """One ``begin`` for several observers, outermost first."""
+
+    def begin(tool: Tool[..., Any] | None, started: int) -> Recorder | None:
+        recorders = [made for each in begins if (made := each(tool, started)) is not None]
+        return _Several(recorders) if recorders else None
+
+    return begin if len(begins) > 1 else begins[0]
 
 
 class LiveSink(Protocol):
