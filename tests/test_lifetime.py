@@ -27,7 +27,9 @@ from toolcall_pipeline import (
     Unavailable,
     gather_sync,
 )
+from toolcall_pipeline.hosts.approving import Decision, HostApprovals
 from toolcall_pipeline.hosts.host import Host, HostTool
+from toolcall_pipeline.hosts.signed_calls import Signer
 from toolcall_pipeline.middlewares import Approve, Ledger, Trace, standard
 from toolcall_pipeline.stores import Memory, SQLite
 from toolcall_pipeline.testing import record_calls
@@ -244,6 +246,17 @@ async def test_an_approval_is_resumed_without_a_block(tmp_path: Path) -> None:
     await first.aclose()
     assert await first.resume(waiting.id) == Success("paid 1")
     await first.aclose()
+
+
+async def test_a_host_that_asks(tmp_path: Path) -> None:
+    """What the adapter asks before the call opens the store as the call does."""
+    store = SQLite(tmp_path / "calls.db")
+    pipeline = paying(tmp_path / "calls.db").after("validate", Approve(store, effects=["mutating"]))
+    approvals, call = HostApprovals(pipeline, Signer("test")), Call("pay", {"amount": 1}, id="c1")
+    assert await approvals.must_ask(call, None)
+    outcome = await approvals.run(call, None, lambda _: Decision(approved=True, by="ann"))
+    assert outcome == Success("paid 1")
+    await pipeline.aclose()
 
 
 async def test_ready_knows_the_tools() -> None:

@@ -96,7 +96,7 @@ class HostApprovals:
 
     async def must_ask(self, call: Call, context: object) -> bool:
         """Whether a person has to decide before a call runs, which then waits. Nothing runs."""
-        valid = self._foresee(call, context)
+        valid = await self._foresee(call, context)
         if valid is None:
             return False
         try:
@@ -106,14 +106,16 @@ class HostApprovals:
 
     async def knows(self, call: Call, context: object) -> bool:
         """Whether exactly this call waits already: then the answer of the framework's page is for it."""
-        valid = self._foresee(call, context)
+        valid = await self._foresee(call, context)
         try:
             return valid is not None and await self._stage.find_request(valid) is not None
         except StoreError:
             return False  # as above
 
-    def _foresee(self, call: Call, context: object) -> ValidCall | None:
-        with FaultBarrier(_logger, "a function that says who asks failed"):  # the call itself is refused then
+    async def _foresee(self, call: Call, context: object) -> ValidCall | None:
+        # The call itself is refused where a function of the user's fails, or the store does not open.
+        with FaultBarrier(_logger, "it is not known whether a call waits for a person"):
+            await self.pipeline.ready()
             return foresee(self.pipeline, self.pipeline.ask(self.signer.sign(call, context)))
         return None
 
