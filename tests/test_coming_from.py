@@ -202,8 +202,9 @@ async def test_tools_that_return_errors(tool: Any, arguments: dict[str, str], ki
     """One shape for all, with the type of the error; a path that the model did not send is gone."""
     before = await adapt(tool, **arguments)
     call = Call(tool.__name__, arguments)
-    outcome = await make_returning()(call)
-    after = json.loads(render(outcome, call=call))
+    pipeline = make_returning()
+    outcome = await pipeline(call)
+    after = json.loads(pipeline.render(outcome, call=call))
     assert after["ok"] == before["ok"] == (kind is None)
     if kind is None:
         return

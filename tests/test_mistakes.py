@@ -304,9 +304,9 @@ WRITTEN: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: anthropic.tools(PIPELINE),
         "tools: `registry` must be a ToolRegistry, not <Pipeline ",
     ),
-    "calls of a pipeline": (
-        lambda: openai.calls([], PIPELINE),
-        "calls: `registry` must be a ToolRegistry or None, not <Pipeline ",
+    "calls of an outcome": (
+        lambda: openai.calls([], DONE),
+        "calls: `registry` must be a Pipeline or ToolRegistry or None, not <Success",
     ),
     "an outcome in place of the call": (
         lambda: openai.message(DONE, CALL),

@@ -307,6 +307,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "wording": [3, "llmproc", {"profile": "default"}],
             "detect": NO_SYNC_FUNCTION,
             "foreign_text": ["show", None, 3, True],
+            "trace": ["yes", 3, True, [None]],
         },
     ),
     Thread: ({}, {"threads": [*NO_COUNT, 0, None], "max_abandoned": [*NO_COUNT, 0, None]}),

@@ -59,9 +59,9 @@ async def test_tools_that_come_later(caplog: pytest.LogCaptureFixture) -> None:
     """A pipeline that is built before its tools logs a wrong name once, at a call, and guards the tool of that name."""
     tools = ToolRegistry()
     pipeline = standard(tools, store=Memory()).before("ledger", Approve(Memory(), tools=["serach"]))
-    tools.register(a_tool("search"))
     bound = pipeline.with_(principal="ann")
     async with pipeline:
+        tools.register(a_tool("search"))
         for each in (bound, pipeline, bound):
             await each.call("search")
         told = [record for record in caplog.records if "names 'serach'" in record.getMessage()]

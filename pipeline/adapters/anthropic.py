@@ -10,13 +10,12 @@ Sources: https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-too
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
 from ..base.provider_names import ANTHROPIC
 from ..engine.call import Call, Outcome, set_caller
-from ..engine.compose import Pipeline
 from ..messages import Wording
 from ..messages.parts import Image, Part, find_media, join_parts
 from ..messages.values import NOTHING
@@ -54,6 +53,9 @@ from .replies import (
     refuse_no_reply,
 )
 from .sending_back import fit_arguments, fit_calls, fit_parts, new_id, own_message
+
+if TYPE_CHECKING:
+    from ..engine.compose import Pipeline
 
 Definition: TypeAlias = Any  # a dict, described at `tools`
 Block: TypeAlias = Any  # a dict, described at `result`

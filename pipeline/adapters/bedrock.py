@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..base.provider_names import BEDROCK
 from ..engine.call import Call, Outcome, set_caller
-from ..engine.compose import Pipeline
 from ..messages import Wording
 from ..messages.parts import Image, Part, find_media, join_parts
 from ..messages.values import NOTHING
@@ -42,6 +41,9 @@ from .definable import fit_anthropic
 from .providers import BEDROCK_ERRORS
 from .replies import Calls, OwnMessage, Reading, ReplyError, Unhandled, read_chunks, read_error, refusal_of
 from .sending_back import fit_arguments, fit_calls, fit_parts, new_id, own_message
+
+if TYPE_CHECKING:
+    from ..engine.compose import Pipeline
 
 Definition: TypeAlias = Any  # a dict, described at `tools`
 Block: TypeAlias = Any  # a dict, described at `result`

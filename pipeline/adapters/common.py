@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 from returns.result import Failure, Success
@@ -23,6 +23,9 @@ from ..messages.rendering import render_data, render_failure
 from ..messages.result_parts import find_parts, read_mcp
 from ..messages.values import NOTHING, SCALARS
 from ..tools.view import ToolView
+
+if TYPE_CHECKING:
+    from ..engine.compose import Pipeline
 
 # Under these names type checkers do not narrow to `dict[Unknown, Unknown]`, and to lists of unknown things.
 _DICT: Any = dict
@@ -173,6 +176,20 @@ class PartialCall:
         return with_wire(call, self.wire)
 
 
+def read_source(where: str, source: Pipeline | ToolView | None) -> tuple[ToolView | None, Wording | None]:
+    """The registry of a pipeline, and its wording; a registry is one without a wording.
+
+    Raises:
+        SetupError: It is neither; the text says ``where``.
+    """
+    registries: Any = getattr(source, "registries", None)
+    if isinstance(registries, tuple):
+        pipeline: Any = source
+        return next(iter(cast("tuple[ToolView, ...]", registries)), None), pipeline.wording
+    check_type(where, "registry", source, ToolView, name="Pipeline or ToolRegistry", optional=True)
+    return cast("ToolView | None", source), None
+
+
 def restore_names(calls: list[Call], registry: ToolView | None, longest: int | None = None) -> list[Call]:
     """The calls with the tools' own names in place of those that were made for a provider.
 
@@ -184,7 +201,6 @@ def restore_names(calls: list[Call], registry: ToolView | None, longest: int | N
         registry: The registry whose definitions the provider was sent. None: the calls stay as they are.
         longest: Characters of a name at the provider. Default None: not known, and no name is marked.
     """
-    check_type("calls", "registry", registry, ToolView, name="ToolRegistry", optional=True)
     return calls if registry is None else [_restore_name(call, registry, longest) for call in calls]
 
 

@@ -11,14 +11,13 @@ https://cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-callin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import evolve
 
 from ..base.provider_names import GEMINI, make_provider_name
 from ..base.setup_error import SetupError
 from ..engine.call import Call, Outcome, set_caller
-from ..engine.compose import Pipeline
 from ..messages import Wording
 from ..messages.parts import Part, find_media, join_parts
 from ..messages.values import NOTHING
@@ -39,6 +38,9 @@ from .definable import fit_gemini
 from .gemini_streams import FORM, read_responses
 from .replies import Calls, Reading, read_chunks
 from .sending_back import fit_arguments, fit_names, fit_parts, own_message
+
+if TYPE_CHECKING:
+    from ..engine.compose import Pipeline
 
 Definition: TypeAlias = Any  # a dict, described at `tools`
 AnswerPart: TypeAlias = Any  # a dict, described at `result`

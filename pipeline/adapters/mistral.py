@@ -9,14 +9,13 @@ Source: https://docs.mistral.ai/capabilities/function_calling and https://docs.m
 from __future__ import annotations
 
 import re
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from uuid import uuid4
 
 import attrs
 
 from ..base.provider_names import OPENAI, make_provider_name
 from ..engine.call import Call, Outcome, set_caller
-from ..engine.compose import Pipeline
 from ..messages import Wording
 from ..tools.view import ToolView
 from . import openai, providers
@@ -24,6 +23,9 @@ from .common import get_field, is_stream, list_items, read_events, text_or_empty
 from .openai_chat import make_message
 from .replies import Calls
 from .sending_back import fit_calls
+
+if TYPE_CHECKING:
+    from ..engine.compose import Pipeline
 
 Definition: TypeAlias = Any  # a dict, described at `openai.tools`
 Message: TypeAlias = Any  # a dict, described at `message`

@@ -9,13 +9,12 @@ Source: https://github.com/ollama/ollama/blob/main/docs/api.md and /docs/capabil
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from attrs import evolve
 
 from ..base.provider_names import OPENAI, make_provider_name
 from ..engine.call import Call, Outcome, set_caller
-from ..engine.compose import Pipeline
 from ..messages import Wording
 from ..messages.parts import Part, join_parts
 from ..tools.view import ToolView
@@ -34,6 +33,9 @@ from .common import (
 from .openai_streams import add_delta
 from .replies import Calls, OwnMessage, Reading, Unhandled, read_chunks, read_error
 from .sending_back import fit_arguments, fit_names, fit_parts, own_message
+
+if TYPE_CHECKING:
+    from ..engine.compose import Pipeline
 
 _FORM = "ollama"
 Definition: TypeAlias = Any  # a dict, described at `tools`

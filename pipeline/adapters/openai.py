@@ -9,11 +9,10 @@ Sources: https://platform.openai.com/docs/guides/function-calling and /docs/api-
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..base.provider_names import OPENAI
 from ..engine.call import Call, Outcome, set_caller
-from ..engine.compose import Pipeline
 from ..messages import Wording
 from ..messages.parts import Part, join_parts
 from ..tools.view import ToolView
@@ -43,6 +42,9 @@ from .providers import Provider
 from .replies import Calls, Reading, ReplyError, find_nothing, read_error, refuse_no_reply
 from .sending_back import fit_calls, new_id
 from .strict_schemas import make_strict
+
+if TYPE_CHECKING:
+    from ..engine.compose import Pipeline
 
 Api: TypeAlias = Literal["chat", "responses"]
 Definition: TypeAlias = Any  # a dict, described at `tools`

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import attrs
 
 from ..base.setup_error import SetupError
 from ..engine.call import Call
-from ..engine.compose import Pipeline
 from ..privacy import get_logger
 from ..tools.view import ToolView
-from .common import CUT_OFF, get_field, read_events, restore_names, text_or_empty
+from .common import CUT_OFF, get_field, read_events, read_source, restore_names, text_or_empty
 from .definable import restore_arguments
 from .providers import Provider
 from .text_calls import looks_like_calls, read_text_calls
+
+if TYPE_CHECKING:
+    from ..engine.compose import Pipeline
 
 _FITTED = frozenset(("Anthropic", "Bedrock"))  # definitions for them may have other names of properties
 _logger = get_logger()
@@ -153,10 +155,9 @@ class Reading:
         if self.id:
             for call in found:
                 cast("Any", call).reply = self.id  # it was made here, and is not shared yet
-        registry = next(iter(source.registries), None) if isinstance(source, Pipeline) else source
-        if isinstance(source, Pipeline) and source.wording is not None:
-            for call in found:
-                cast("Any", call).wording = source.wording  # as above
+        registry, wording = read_source("calls", source)
+        for call in found if wording is not None else ():
+            cast("Any", call).wording = wording  # as above
         named = restore_names(found, registry, provider.longest)
         return Calls(
             restore_arguments(named, registry) if provider.name in _FITTED else named,

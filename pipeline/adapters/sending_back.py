@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import attrs
 
 from ..base.nesting import refuse_deep
 from ..engine.call import Call
-from ..engine.compose import Pipeline
 from ..messages.values import to_data
 from ..parameters.exact_json import refuse_constant
 from ..tools.view import ToolView
-from .common import text_or_empty
+from .common import read_source, text_or_empty
 from .replies import Calls
+
+if TYPE_CHECKING:
+    from ..engine.compose import Pipeline
 
 # Anthropic's characters and OpenAI's length; LiteLLM puts a signature of Gemini behind the id, and wants it back there.
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}(?:__thought__[a-zA-Z0-9_=+/-]+)?")
@@ -60,9 +62,8 @@ def fit_calls(
 
 def fit_names(calls: Calls, registry: Pipeline | ToolView | None, longest: int) -> list[str]:
     """The names of the calls that the provider takes; see `fit_calls`."""
-    if isinstance(registry, Pipeline):
-        registry = next(iter(registry.registries), None)
-    sent = {} if registry is None else registry.provider_names(longest)
+    known, _ = read_source("send_back", registry)
+    sent = {} if known is None else known.provider_names(longest)
     names = [text_or_empty(call.name) for call in calls]
     return [_FORBIDDEN.sub("_", sent.get(name, name))[:_MAX_NAME] or "unknown" for name in names]
 
