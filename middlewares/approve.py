@@ -24,7 +24,7 @@ from ..engine.compose import Handler, Placement
 from ..engine.errors import AwaitingApproval, Denied, NotExecuted, Repair, ResourceNotFound, Unavailable
 from ..once import DELIVERY
 from ..policies import RuleSet
-from ..policies.facts import make_plain_arguments
+from ..policies.facts import show_arguments
 from ..policies.plan import remark_on_plan
 from ..privacy import approved, get_logger
 from ..stores import Memory, Store, StoreError
@@ -272,7 +272,7 @@ class Approve:
     def _make_row(self, call: ValidCall, name: str, reason: str, mine: list[str], number: int) -> Row:
         now = timing.wall_time()
         secrets = call.tool.parameters.secrets
-        plain = make_plain_arguments(call)
+        plain = show_arguments(call)
         return {
             "id": f"{name}.{number}",
             "name": name,
@@ -354,13 +354,11 @@ def _may_join(row: Row, turn: str, call_id: str) -> bool:
 
 
 def _as_sent(call: ValidCall) -> Any:
-    """The arguments in a form that a later call can be made of: as they were written, else as JSON of the params."""
+    """The arguments in a form that a later call can be made of: as they were written, else as they are shown."""
     try:
         return json.loads(json.dumps(call.arguments))
     except (TypeError, ValueError):
-        from pydantic_core import to_jsonable_python  # as in `make_plain_arguments`
-
-        return to_jsonable_python(call.params, fallback=str)
+        return show_arguments(call)
 
 
 def _tell_reason(reason: object) -> str:

@@ -14,7 +14,7 @@ from ..engine.errors import NotExecuted
 from ..engine.guards import Guard
 from ..messages import render
 from ..privacy import PublicText, approved
-from .facts import make_plain_arguments
+from .facts import show_arguments
 
 PLANNED: StateKey[list[str]] = StateKey("toolcall-pipeline.planned")  # remarks of stages on the plan
 _SHOWN = 2_000  # characters of the arguments
@@ -50,7 +50,7 @@ class PlanOnly(Guard):
 def describe_plan(call: ValidCall, remarks: Sequence[str]) -> PublicText:
     """Say which tool would run, with which arguments; declared secrets are masked. For the reason of a NotExecuted."""
     secrets = call.tool.parameters.secrets
-    arguments = make_plain_arguments(call)
+    arguments = show_arguments(call)
     shown = render(Success(arguments if secrets is None else secrets.redact_all(arguments)), limit=_SHOWN)
     also = "".join(f", {remark}" for remark in remarks)
     return approved(f"only a plan was asked for; {call.tool.name} would run{also} with {shown}")
