@@ -25,7 +25,7 @@ from ..engine.errors import AwaitingApproval, Denied, NotExecuted, Repair, Resou
 from ..once import DELIVERY
 from ..policies import RuleSet
 from ..policies.facts import show_arguments
-from ..policies.plan import remark_on_plan
+from ..policies.plan import judge_edit, remark_on_plan
 from ..privacy import approved, get_logger
 from ..stores import Memory, Store, StoreError
 from ..tools.tool_memory import ToolMemory
@@ -300,13 +300,15 @@ class Approve:
 
     async def _run_approved(self, call: ValidCall, call_next: Handler[ValidCall], row: Row) -> Outcome:
         """Run what was approved, as one delivery of the ledger, and say who has its answer."""
-        row = await self._change(row, "ran")  # from now on its end counts, and not its expiry
         if row.get("edited"):
             params = call.tool.parse(row["edit"])
             if type(params) is not dict:
                 return Failure(cast("Any", params))
             repairs = (*call.repairs, Repair("", "edited", call.arguments, row["edit"]))
             call = attrs.evolve(call, arguments=row["edit"], params=params, repairs=repairs)
+            if (refusal := judge_edit(call)) is not None:
+                return refusal
+        row = await self._change(row, "ran")  # from now on its end counts, and not its expiry
         text = f"approved by {row['by']}" + (", with other arguments" if row.get("edited") else "")
         self._note(call, text, row, "approved")
         outcome = await call_next(call.with_state(DELIVERY, row["id"]))

@@ -15,6 +15,7 @@ from ..engine.call import ValidCall
 from ..engine.compose import Placement
 from ..engine.errors import Denied, ToolError
 from ..policies import Decision, RuleSet, read_rules
+from ..policies.rules import JUDGED
 
 V = TypeVar("V", bound=ValidCall)
 _NEEDS = {
@@ -79,4 +80,6 @@ class Policy:
             note_decision(call, "rule", name=decision.rule, action=decision.action, version=decision.version)
         if decision.action == "deny":
             return Failure(Denied("policy", decision.message))
+        if decision.action == "approve" or call.state is not None:  # a person may change the arguments further inside
+            return call.with_state(JUDGED, self.rules)
         return call

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import random
+from collections import Counter
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import attrs
 import pytest
@@ -16,9 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, RootModel, field_serializer
 
-from toolcall_pipeline import Call, SetupError, Success, ToolRegistry
+import plain_rules
+from toolcall_pipeline import Approvals, Call, SetupError, Success, ToolRegistry
+from toolcall_pipeline.approvals import Requests
 from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.policies import PolicyRule, RuleSet, read_rules
+from toolcall_pipeline.stores import Memory
 
 
 def _judge(value: Any, schema: Any, action: Any = "deny") -> str:
@@ -195,3 +201,94 @@ async def test_a_field_that_is_not_dumped_is_judged() -> None:
     assert await pipeline.call("act", {"hidden": {"thePath": "/tmp"}}) == Success("none")
     await pipeline.call("act", {"hidden": '{"thePath": "/etc/x"}'})
     assert ran == ["/tmp"]
+
+
+@pytest.mark.parametrize(("cents", "kind"), [(5, ""), (50, ""), (500, "permission"), (5_000, "not_executed")])
+@pytest.mark.parametrize("again", ["resumed", "repeated"])
+async def test_an_edit_of_a_person_is_judged(cents: int, kind: str, again: str) -> None:
+    """What a rule denies runs for no approval: the rules see the arguments that would run."""
+    tools, ran, store = ToolRegistry(), list[int](), Memory()
+
+    @tools.tool
+    async def pay(cents: int) -> None:
+        ran.append(cents)
+
+    def at_least(least: int) -> Any:
+        return {"properties": {"cents": {"minimum": least}}}
+
+    rules = RuleSet(
+        (
+            PolicyRule("dry_run", arguments=at_least(1000)),
+            PolicyRule("deny", arguments=at_least(100)),
+            PolicyRule("approve", arguments=at_least(10)),
+        )
+    )
+    pipeline = standard(tools, policy=rules, store=store)
+    await pipeline.call("pay", {"cents": 20}, id="1")
+    (waiting,) = await Approvals(store).pending()
+    await Approvals(store).approve(waiting.id, by="boss", arguments={"cents": cents})
+    called = pipeline.resume(waiting.id) if again == "resumed" else pipeline.call("pay", {"cents": 20}, id="1")
+    outcome = await called
+    assert outcome == Success(None) if not kind else outcome.failure().kind == kind
+    assert ran == ([] if kind else [cents])
+
+
+_KINDS = {"allow": None, "deny": "permission", "dry_run": "not_executed", "approve": "awaiting_approval"}
+
+
+async def _check_one(office: plain_rules.Office, dice: random.Random) -> str:
+    """Run one random call by random rules, and compare with the evaluator. Returns the action, "": it was not valid."""
+    name, sent = plain_rules.make_call(dice)
+    default, options = plain_rules.make_rules(dice)
+    principal = dice.choice(["ann", "bob", ""])
+    office.ran.clear()
+    await standard(office.tools, canonical_names=True).call(name, sent)
+    got = list(office.ran)
+    office.ran.clear()
+    rules = RuleSet(tuple(PolicyRule(**each) for each in options), cast("Any", default))
+    pipeline = standard(office.tools, canonical_names=True, policy=rules, store=(store := Memory()))
+    outcome = await pipeline.call(name, sent, principal=principal)
+    if not got:
+        assert office.ran == []
+        return ""
+
+    def decide() -> str:
+        (tool, arguments) = office.ran[0] if office.ran else got[0]
+        return plain_rules.decide(default, options, tool, office.tools.tools[tool].effect, principal, arguments)
+
+    action = decide()
+    assert outcome == Success(None) if action == "allow" else outcome.failure().kind == _KINDS[action]
+    assert office.ran == (got if action == "allow" else [])
+    if action == "approve":
+        (waiting,) = await Approvals(store).pending()
+        with suppress(SetupError):  # it does not fit the tool
+            edit = plain_rules.make_arguments(dice, waiting.tool)
+            await Approvals(store).approve(waiting.id, by="boss", arguments=edit)
+        await Approvals(store).approve(waiting.id, by="boss")  # unless the edit was taken
+        (decided,) = [each async for each in Requests(store).list()]
+        await pipeline.resume(waiting.id)
+        assert decided.get("edit") or office.ran == got
+        assert office.ran == [] or decide() in ("allow", "approve")
+    return action
+
+
+async def _check_many(first: int, count: int) -> None:
+    office = plain_rules.Office()
+    seen = Counter[str]()
+    for seed in range(first, first + count):
+        try:
+            seen[await _check_one(office, random.Random(seed))] += 1
+        except AssertionError as exc:
+            raise AssertionError(f"seed {seed}") from exc
+    assert all(seen[action] > count / 50 for action in _KINDS)
+
+
+async def test_no_call_runs_that_a_plain_evaluator_of_rules_denies() -> None:
+    """Nor is one refused that it allows: whatever its padding, names, types and repairs, and a person's edit."""
+    await _check_many(0, 150)
+
+
+@pytest.mark.long
+async def test_no_call_of_many_runs_that_a_plain_evaluator_denies(anyio_backend_name: str) -> None:
+    """The same, 10,000 times: half of them on each event loop."""
+    await _check_many(1_000 if anyio_backend_name == "trio" else 10_000, 5_000)

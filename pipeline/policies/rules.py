@@ -12,6 +12,7 @@ import attrs
 from ..base.options import refuse
 from ..base.setup_error import SetupError
 from ..engine.call import ValidCall
+from ..engine.call_state import StateKey
 from ..parameters import CannotSay, check_schema
 from ..privacy import PublicText, approved
 from ..tools.definition import Tool
@@ -238,6 +239,9 @@ class RuleSet:
                 if not rule.principal and rule.arguments is None:
                     break
         return tuple(kept)
+
+
+JUDGED: StateKey[RuleSet | None] = StateKey("toolcall-pipeline.judged")  # the rules that a call was judged by
 
 
 def _name(number: int, rule: PolicyRule) -> str:
