@@ -26,6 +26,7 @@ from ..once import DELIVERY
 from ..policies import RuleSet
 from ..policies.facts import show_arguments
 from ..policies.plan import judge_edit, remark_on_plan
+from ..policies.rule_file import RuleFile
 from ..privacy import approved, get_logger
 from ..stores import Memory, Store, StoreError
 from ..tools.tool_memory import ToolMemory
@@ -91,7 +92,7 @@ class Approve:
     )
 
     store: Store
-    needs: Needs | RuleSet | None = None
+    needs: Needs | RuleSet | RuleFile | None = None
     effects: frozenset[str] = attrs.field(default=frozenset(), converter=_read_effects, kw_only=True)
     tools: frozenset[str] = attrs.field(default=frozenset(), converter=_read_tools, kw_only=True)
     version: str = attrs.field(default="", validator=is_type(str), kw_only=True)
@@ -108,7 +109,9 @@ class Approve:
     def __attrs_post_init__(self) -> None:
         if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
             refuse("Approve", "store", "a store, such as stores.SQLite(path)", self.store)
-        if isinstance(self.needs, RuleSet):
+        if isinstance(self.needs, RuleFile):
+            self._needs = self.needs.needs_approval
+        elif isinstance(self.needs, RuleSet):
             self._needs, self.version = self.needs.needs_approval, self.version or self.needs.version
         elif self.needs is not None and not callable(self.needs):
             refuse("Approve", "needs", "a function, a RuleSet or None", self.needs)
@@ -160,7 +163,7 @@ class Approve:
         until = timing.monotonic() + self.hold
         poll = _FIRST_POLL
         try:
-            name = name_request(call, self.version)
+            name = name_request(call, self._find_version(call))
             while True:
                 row = await (
                     self._find_resumed(resumed, name) if resumed else self._join(call, name, _tell_reason(reason))
@@ -206,7 +209,7 @@ class Approve:
         Raises:
             StoreError: The store gave no answer.
         """
-        _, rows = await self._requests.read(name_request(call, self.version))
+        _, rows = await self._requests.read(name_request(call, self._find_version(call)))
         mine = [call.reply or call.get_state(TURN, ""), call.id]
         found = (read_approval(row) for row in reversed(rows) if not call.id or mine in row["calls"])
         return next((each for each in found if call.id or each.state == "pending"), None)
@@ -228,6 +231,9 @@ class Approve:
             return Failure(NotExecuted(approved("its arguments hold secrets and are not kept: send the call again")))
         call = Call(row["tool"], row["sent"], row["id"], row["principal"], conversation=row["conversation"])
         return call.with_state(RESUMED, id_)
+
+    def _find_version(self, call: ValidCall) -> str:
+        return self.needs.of(call).version if isinstance(self.needs, RuleFile) else self.version
 
     def _find_reason(self, call: ValidCall) -> object:
         """The reason why a person has to decide; False: no decision is needed."""
@@ -284,7 +290,7 @@ class Approve:
             "principal": call.principal,
             "conversation": call.conversation,
             "reason": reason if secrets is None else secrets.make_mask(plain, call.params)(reason),
-            "policy": self.version,
+            "policy": self._find_version(call),
             "at": now,
             "expires_at": now + self.expires,
             "calls": [mine],

@@ -140,6 +140,7 @@ class RuleSet:
         version: The version of the rules, which stands in every decision. Default "": none.
 
     Attributes:
+        replaced: The version whose place it took, see `RuleFile`. "": none.
         decided: The decisions on all calls of a tool, where they let it pass and neither caller nor arguments change
             them: by the effect and the name of the tool. A stage may look here before it calls `decide`.
 
@@ -150,6 +151,7 @@ class RuleSet:
     rules: tuple[PolicyRule, ...] = ()
     default: Action = "allow"
     version: str = ""
+    replaced: str = attrs.field(init=False, default="")
     decided: ToolMemory[Decision] = attrs.field(init=False, repr=False, factory=ToolMemory[Decision])
     # By name and effect of a tool, and principal: a thousand patterns are a thousand searches.
     _rules: dict[tuple[str, str, str], _Rules] = attrs.field(init=False, repr=False, factory=dict[Any, Any])

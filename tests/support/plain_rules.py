@@ -222,7 +222,7 @@ def _make_rule(dice: random.Random) -> dict[str, Any]:
     return rule
 
 
-def _make_schema(dice: random.Random, places: list[tuple[Any, ...]]) -> dict[str, Any]:
+def _make_schema(dice: random.Random, places: list[tuple[Any, ...]]) -> Any:
     if dice.random() < 0.25:
         word = dice.choice(["not", "anyOf", "allOf"])
         made = [_make_schema(dice, places) for _ in range(2)]
@@ -239,7 +239,7 @@ def _make_schema(dice: random.Random, places: list[tuple[Any, ...]]) -> dict[str
     return schema
 
 
-def _make_leaf(dice: random.Random) -> dict[str, Any]:
+def _make_leaf(dice: random.Random) -> Any:
     text, number = dice.choice(TEXTS), dice.choice([*NUMBERS, 1000.5, 0.1])
     return dice.choice([
         {"const": text}, {"enum": [text, number]}, {"pattern": dice.choice(list(PATTERNS))},
