@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NotRequired, Self, TypeAlias, TypedDict, Unpack, cast
 
+import attrs
+
 from ..privacy import reduce_publicly
 
 FixableBy: TypeAlias = Literal["model", "runtime", "human", "operator", "nobody"]
@@ -43,7 +45,7 @@ class ErrorKind:
             ``ran``; or neither is said (``unsaid``, the default).
     """
 
-    __slots__ = ()
+    __slots__ = ("_times",)  # no field: it is no part of the error
     fixable_by: ClassVar[FixableBy]
     category: ClassVar[Category]
     error_type: ClassVar[ErrorType]
@@ -63,6 +65,20 @@ class ErrorKind:
     def make_example(cls) -> Self:
         """Make an error of this kind with plausible fields: lint, benchmarks and tests try each kind by it."""
         return cast("Any", cls)(**cls.example)  # type: ignore[no-any-return]  # the fields are those of a subclass
+
+    @property
+    def times(self) -> int:
+        """How often this call was refused in its conversation, if that is told to the model; else 0."""
+        return getattr(self, "_times", 0)
+
+    def sent_again(self, times: int) -> Self:
+        """A copy that tells the model how often it has sent this call: stages may share one error."""
+        copy: Self = attrs.evolve(cast("Any", self))
+        for name in ErrorKind.__slots__:
+            if hasattr(self, name):
+                object.__setattr__(copy, name, getattr(self, name))
+        object.__setattr__(copy, "_times", times)
+        return copy
 
     def __reduce__(self) -> tuple[Any, ...]:
         return reduce_publicly(self)

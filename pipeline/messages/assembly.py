@@ -12,7 +12,7 @@ from ..parameters.problems import describe_expected
 from ..parameters.schema import schema_at
 from ..privacy import PublicText
 from .author_words import add_author_words
-from .changes import describe_change
+from .changes import describe_change, describe_repetition
 from .closing import Closing, build_form, close
 from .default import (
     INVALID,
@@ -67,6 +67,8 @@ def build_text(
     style = _Style(get_profile(profile), level, own, tool, close(error, level))
     budget = level.characters
     change = "" if previous is None else describe_change(error, previous)
+    if error.times:
+        change = describe_repetition(error.times)
     lines, are_ours = _build_lines(error, style)
     if style.profile.json:
         form = build_form(error, level) if level.details else ""

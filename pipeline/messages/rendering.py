@@ -118,7 +118,8 @@ def _render_error(
     templates: Mapping[str, Texts] | None,
     tool: str | None,
 ) -> PublicText:
-    if previous is None and templates is None and profile == "default" and verbosity == "normal":
+    is_plain = previous is None and templates is None and profile == "default" and verbosity == "normal"
+    if is_plain and not error.times:
         return PublicText(replace_surrogates(default_text(error)))
     from .assembly import build_text
 
@@ -130,7 +131,7 @@ def render_failure(error: ToolError) -> PublicText:
     try:
         texts = _find_texts(error)
         if texts is None:
-            return PublicText(replace_surrogates(default_text(error)))
+            return render(Failure(error)) if error.times else PublicText(replace_surrogates(default_text(error)))
         problem = cast("InvalidParams", error).problems[0]
         text = texts.get(problem)
         if text is None:
@@ -144,7 +145,7 @@ def render_failure(error: ToolError) -> PublicText:
 
 def _find_texts(error: ToolError) -> dict[Problem, PublicText] | None:
     """The texts about wrong types that a tool keeps, if the text about this error follows from its one problem."""
-    if type(error) is not InvalidParams or error.details is not NO_DETAILS or len(error.problems) != 1:
+    if type(error) is not InvalidParams or error.details is not NO_DETAILS or len(error.problems) != 1 or error.times:
         return None
     return getattr(error.schema, "texts", None) if error.problems[0].rule == "type" else None
 
