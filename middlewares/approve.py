@@ -24,8 +24,9 @@ from ..engine.compose import Handler, Placement
 from ..engine.errors import AwaitingApproval, Denied, NotExecuted, Repair, ResourceNotFound, Unavailable
 from ..once import DELIVERY
 from ..policies import RuleSet
-from ..policies.facts import make_plain_arguments
-from ..policies.plan import remark_on_plan
+from ..policies.facts import show_arguments
+from ..policies.plan import judge_edit, remark_on_plan
+from ..policies.rule_file import RuleFile
 from ..privacy import approved, get_logger
 from ..stores import Memory, Store, StoreError
 from ..tools.tool_memory import ToolMemory
@@ -91,7 +92,7 @@ class Approve:
     )
 
     store: Store
-    needs: Needs | RuleSet | None = None
+    needs: Needs | RuleSet | RuleFile | None = None
     effects: frozenset[str] = attrs.field(default=frozenset(), converter=_read_effects, kw_only=True)
     tools: frozenset[str] = attrs.field(default=frozenset(), converter=_read_tools, kw_only=True)
     version: str = attrs.field(default="", validator=is_type(str), kw_only=True)
@@ -108,7 +109,9 @@ class Approve:
     def __attrs_post_init__(self) -> None:
         if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
             refuse("Approve", "store", "a store, such as stores.SQLite(path)", self.store)
-        if isinstance(self.needs, RuleSet):
+        if isinstance(self.needs, RuleFile):
+            self._needs = self.needs.needs_approval
+        elif isinstance(self.needs, RuleSet):
             self._needs, self.version = self.needs.needs_approval, self.version or self.needs.version
         elif self.needs is not None and not callable(self.needs):
             refuse("Approve", "needs", "a function, a RuleSet or None", self.needs)
@@ -160,7 +163,7 @@ class Approve:
         until = timing.monotonic() + self.hold
         poll = _FIRST_POLL
         try:
-            name = name_request(call, self.version)
+            name = name_request(call, self._find_version(call))
             while True:
                 row = await (
                     self._find_resumed(resumed, name) if resumed else self._join(call, name, _tell_reason(reason))
@@ -206,7 +209,7 @@ class Approve:
         Raises:
             StoreError: The store gave no answer.
         """
-        _, rows = await self._requests.read(name_request(call, self.version))
+        _, rows = await self._requests.read(name_request(call, self._find_version(call)))
         mine = [call.reply or call.get_state(TURN, ""), call.id]
         found = (read_approval(row) for row in reversed(rows) if not call.id or mine in row["calls"])
         return next((each for each in found if call.id or each.state == "pending"), None)
@@ -228,6 +231,9 @@ class Approve:
             return Failure(NotExecuted(approved("its arguments hold secrets and are not kept: send the call again")))
         call = Call(row["tool"], row["sent"], row["id"], row["principal"], conversation=row["conversation"])
         return call.with_state(RESUMED, id_)
+
+    def _find_version(self, call: ValidCall) -> str:
+        return self.needs.of(call).version if isinstance(self.needs, RuleFile) else self.version
 
     def _find_reason(self, call: ValidCall) -> object:
         """The reason why a person has to decide; False: no decision is needed."""
@@ -272,7 +278,7 @@ class Approve:
     def _make_row(self, call: ValidCall, name: str, reason: str, mine: list[str], number: int) -> Row:
         now = timing.wall_time()
         secrets = call.tool.parameters.secrets
-        plain = make_plain_arguments(call)
+        plain = show_arguments(call)
         return {
             "id": f"{name}.{number}",
             "name": name,
@@ -284,7 +290,7 @@ class Approve:
             "principal": call.principal,
             "conversation": call.conversation,
             "reason": reason if secrets is None else secrets.make_mask(plain, call.params)(reason),
-            "policy": self.version,
+            "policy": self._find_version(call),
             "at": now,
             "expires_at": now + self.expires,
             "calls": [mine],
@@ -300,13 +306,15 @@ class Approve:
 
     async def _run_approved(self, call: ValidCall, call_next: Handler[ValidCall], row: Row) -> Outcome:
         """Run what was approved, as one delivery of the ledger, and say who has its answer."""
-        row = await self._change(row, "ran")  # from now on its end counts, and not its expiry
         if row.get("edited"):
             params = call.tool.parse(row["edit"])
             if type(params) is not dict:
                 return Failure(cast("Any", params))
             repairs = (*call.repairs, Repair("", "edited", call.arguments, row["edit"]))
             call = attrs.evolve(call, arguments=row["edit"], params=params, repairs=repairs)
+            if (refusal := judge_edit(call)) is not None:
+                return refusal
+        row = await self._change(row, "ran")  # from now on its end counts, and not its expiry
         text = f"approved by {row['by']}" + (", with other arguments" if row.get("edited") else "")
         self._note(call, text, row, "approved")
         outcome = await call_next(call.with_state(DELIVERY, row["id"]))
@@ -354,13 +362,11 @@ def _may_join(row: Row, turn: str, call_id: str) -> bool:
 
 
 def _as_sent(call: ValidCall) -> Any:
-    """The arguments in a form that a later call can be made of: as they were written, else as JSON of the params."""
+    """The arguments in a form that a later call can be made of: as they were written, else as they are shown."""
     try:
         return json.loads(json.dumps(call.arguments))
     except (TypeError, ValueError):
-        from pydantic_core import to_jsonable_python  # as in `make_plain_arguments`
-
-        return to_jsonable_python(call.params, fallback=str)
+        return show_arguments(call)
 
 
 def _tell_reason(reason: object) -> str:

@@ -21,7 +21,7 @@ from ..engine.guards import Guard, Guards
 from ..engine.report.content import mask_outcome
 from ..messages import render
 from ..once import NotPlainError, digest
-from ..policies.facts import make_plain_arguments
+from ..policies.facts import show_arguments
 from ..privacy import find_guard, get_logger, make_mask
 from ..stores import Memory, Store, StoreError
 
@@ -236,7 +236,7 @@ class Audit:
 
 
 def _read_arguments(call: ValidCall, tool: Any) -> object:
-    """The arguments as the tool gets them, as JSON values, without declared secrets."""
-    plain = make_plain_arguments(call)
+    """The accepted JSON without declared secrets."""
+    plain = show_arguments(call)
     secrets = tool.parameters.secrets
     return plain if secrets is None else secrets.redact(plain)

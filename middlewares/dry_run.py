@@ -14,6 +14,7 @@ from ..engine.compose import Handler, Placement
 from ..engine.guards import Guards
 from ..policies import RuleSet
 from ..policies.plan import PLANNED, PlanOnly
+from ..policies.rule_file import RuleFile
 
 
 @attrs.frozen
@@ -44,10 +45,10 @@ class DryRun:
         },
     )
 
-    rules: RuleSet | None = None
+    rules: RuleSet | RuleFile | None = None
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(cast("object", self.rules), (RuleSet, type(None))):
+        if not isinstance(cast("object", self.rules), (RuleSet, RuleFile, type(None))):
             refuse("DryRun", "rules", "a RuleSet or None", self.rules)
 
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:

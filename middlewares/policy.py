@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from os import PathLike
+from pathlib import Path
 from typing import TypeVar, cast
 
 import attrs
 from returns.result import Failure
 
 from ..audit import note_decision
-from ..base.options import refuse
+from ..base.options import check_type, refuse
 from ..engine.call import ValidCall
 from ..engine.compose import Placement
 from ..engine.errors import Denied, ToolError
-from ..policies import Decision, RuleSet, read_rules
+from ..policies import Action, Decision, RuleSet, read_rules
+from ..policies.rule_file import RuleFile
+from ..policies.rules import JUDGED
+from ..tools import ToolView
+from ..tools.tool_memory import ToolMemory
 
 V = TypeVar("V", bound=ValidCall)
 _NEEDS = {
@@ -23,12 +28,14 @@ _NEEDS = {
 }
 
 
-def _read(rules: str | PathLike[str] | RuleSet) -> RuleSet:
-    if isinstance(rules, RuleSet):
-        return rules
-    if not isinstance(cast("object", rules), (str, PathLike)):
-        refuse("Policy", "rules", "the path of a policy file or a RuleSet", rules)
-    return read_rules(rules)
+def _read(given: str | PathLike[str] | RuleSet, *, reload: bool) -> RuleSet | RuleFile:
+    if isinstance(given, RuleSet) and not reload:
+        return given
+    if not isinstance(cast("object", given), (str, PathLike)):
+        wanted = "the path of a policy file" + (", with `reload`" if reload else " or a RuleSet")
+        refuse("Policy", "rules", wanted, given)
+    path = cast("str | PathLike[str]", given)
+    return RuleFile(Path(path)) if reload else read_rules(path)
 
 
 @attrs.define(eq=False, slots=False)
@@ -41,6 +48,10 @@ class Policy:
 
     Args:
         rules: The path of a policy file, see `read_rules`, or a `RuleSet`.
+        reload: Whether the rules of the file are read again when it has changed, see `RuleFile`. Default False.
+
+    Attributes:
+        source: The rules, or the file that has them.
 
     Raises:
         SetupError: The file cannot be read, or something in it is wrong; the text begins with the file and the line.
@@ -54,15 +65,31 @@ class Policy:
         inside_of={"audit": "it writes down which rule decided"},
     )
 
-    rules: RuleSet = attrs.field(converter=_read, on_setattr=attrs.setters.frozen)
+    _given: str | PathLike[str] | RuleSet = attrs.field(alias="rules", on_setattr=attrs.setters.frozen)
+    reload: bool = attrs.field(default=False, kw_only=True, on_setattr=attrs.setters.frozen)
+    source: RuleSet | RuleFile = attrs.field(init=False, repr=False)
     _decided: Mapping[str, Mapping[str, Decision]] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._decided = self.rules.decided
-        needs: dict[str, str] = {kind: reason for kind, reason in _NEEDS.items() if kind in self.rules.actions}
-        self.placement = attrs.evolve(
-            self.placement, needs=needs
-        )  # of this object alone: other rules need other stages
+        check_type("Policy", "reload", self.reload, bool)
+        self.source = _read(self._given, reload=self.reload)
+        # What changes is remembered by no tool.
+        self._decided = self.source.decided if isinstance(self.source, RuleSet) else ToolMemory[Decision]()
+        self.placement = _place(self.rules.actions)  # of this object: other rules need other stages
+
+    @property
+    def rules(self) -> RuleSet:
+        """The rules that hold now."""
+        return self.source if isinstance(self.source, RuleSet) else self.source.rules
+
+    def widened(self, tools: ToolView, actions: Collection[Action]) -> Policy:
+        """A copy whose file, when it is read again, may use the stages of further actions, and name these tools."""
+        copy = attrs.evolve(self)
+        if isinstance(copy.source, RuleFile):
+            copy.source.tools = tools
+            copy.source.possible |= set(actions)
+            copy.placement = _place(copy.source.possible)
+        return copy
 
     def __call__(self, call: V) -> V | Failure[ToolError]:
         """The same call, or Denied."""
@@ -72,11 +99,22 @@ class Policy:
         return self._judge(call)
 
     def _judge(self, call: V) -> V | Failure[ToolError]:
-        decision = self.rules.decide(call)
+        rules = self.rules
+        decision = rules.decide(call)
         if call.report is not None:
             call.report.note(self, decision.reason)
         if call.state is not None:  # else there is no audit
-            note_decision(call, "rule", name=decision.rule, action=decision.action, version=decision.version)
+            replaced = {"replaced": rules.replaced} if rules.replaced else {}
+            facts = {"name": decision.rule, "action": decision.action, "version": decision.version}
+            note_decision(call, "rule", **facts, **replaced)
         if decision.action == "deny":
             return Failure(Denied("policy", decision.message))
+        # A person may change the arguments further inside, and the file its rules.
+        if decision.action == "approve" or call.state is not None or self.reload:
+            return call.with_state(JUDGED, rules)
         return call
+
+
+def _place(actions: Collection[Action]) -> Placement:
+    needs: dict[str, str] = {kind: reason for kind, reason in _NEEDS.items() if kind in actions}
+    return attrs.evolve(Policy.placement, needs=needs)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, cast
 from ..base.options import refuse
 from ..base.setup_error import SetupError
 from ..engine.compose import Pipeline
-from ..policies import RelayPolicy, RuleSet, read_policy
+from ..policies import Action, RelayPolicy, RuleSet, read_policy
+from ..policies.rule_file import RuleFile
 from ..stores import Store
+from ..tools import ToolView
 from .approve import Approve
 from .dry_run import DryRun
 from .ledger import Ledger
@@ -33,10 +35,12 @@ def read_policy_option(policy: object) -> RelayPolicy | None:
     """
     if policy is None or isinstance(policy, RelayPolicy):
         return policy
-    if isinstance(policy, RuleSet):
-        return RelayPolicy(rules=policy)
+    if isinstance(policy, Policy) and isinstance(policy.source, RuleFile):
+        policy = policy.source.path
+    elif isinstance(policy, (Policy, RuleSet)):
+        return RelayPolicy(rules=policy if isinstance(policy, RuleSet) else policy.rules)
     if not isinstance(policy, (str, PathLike)):
-        refuse("standard", "policy", "the path of a policy file or a RuleSet", policy)
+        refuse("standard", "policy", "the path of a policy file, a RuleSet or a Policy", policy)
     made = read_policy(cast("str", policy))
     for name in _OF_A_SERVER:
         if name in made.given:
@@ -44,7 +48,9 @@ def read_policy_option(policy: object) -> RelayPolicy | None:
     return made
 
 
-def add_stages(pipeline: Pipeline, store: Store | None, file: RelayPolicy | None) -> Pipeline:
+def add_stages(
+    pipeline: Pipeline, tools: ToolView, store: Store | None, file: RelayPolicy | None, policy: object
+) -> Pipeline:
     """The pipeline with a ledger over the store, and with the stages for the rules and the budgets of a policy.
 
     Raises:
@@ -60,13 +66,17 @@ def add_stages(pipeline: Pipeline, store: Store | None, file: RelayPolicy | None
         pipeline = pipeline.before(innermost, quota, name=f"quota_{number + 1}")
     if file.rules is None:
         return pipeline
-    stage = Policy(file.rules)
-    if "approve" in stage.rules.actions:
+    stage = policy if isinstance(policy, Policy) else Policy(file.rules)
+    if isinstance(stage.source, RuleFile):  # it may ask for each stage that the pipeline can have
+        further: tuple[Action, ...] = ("dry_run",) if store is None else ("dry_run", "approve")
+        stage = stage.widened(tools, further)
+    actions = stage.placement.needs.keys() | stage.rules.actions
+    if "approve" in actions:
         if store is None:
             raise SetupError("standard: a rule of the policy says `approve`, which needs `store=` to keep what waits")
-        pipeline = pipeline.before("quota_1" if file.budgets else innermost, Approve(store, stage.rules))
-    if "dry_run" in stage.rules.actions:
-        pipeline = pipeline.after("validate", DryRun(stage.rules))
+        pipeline = pipeline.before("quota_1" if file.budgets else innermost, Approve(store, stage.source))
+    if "dry_run" in actions:
+        pipeline = pipeline.after("validate", DryRun(stage.source))
     return pipeline.after("validate", stage)
 
 

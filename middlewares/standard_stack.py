@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..journal import Journal
     from ..policies import RelayPolicy, RuleSet
     from ..stores import Store
+    from .policy import Policy
 
 
 _ATTEMPTS = 3
@@ -55,7 +56,7 @@ def standard(
     detect: Detector | None = None,
     wording: Wording | None = _NOT_GIVEN,
     store: Store | None = None,
-    policy: str | PathLike[str] | RuleSet | RelayPolicy | None = None,
+    policy: str | PathLike[str] | RuleSet | Policy | RelayPolicy | None = None,
     journal: str | PathLike[str] | Journal | None = None,
     foreign_text: ForeignText = "withhold",
     trace: Trace | None = None,
@@ -81,9 +82,10 @@ def standard(
         wording: How the texts for the model are worded, wherever they are read. Default None: as by default.
         store: Where it is kept what began and how it ended, such as ``stores.SQLite("calls.db")``; it adds the stage
             ``ledger`` outside of ``retry``, see `Ledger`. Default None: a conversation is remembered in this process.
-        policy: The path of a policy file, or its rules. Rules add the stage ``policy`` after ``validate``, and
-            ``dry_run`` and ``approve`` if one of them says so; the latter needs ``store``. Each budget adds a `Quota`.
-            Other options of the file count where they are not given here, also as None. Default None: no such stage.
+        policy: The path of a policy file, its rules, or the stage, as ``Policy(path, reload=True)``. Rules add the
+            stage ``policy`` after ``validate``, and ``dry_run`` and ``approve`` if one of them says so; the latter
+            needs ``store``. Each budget adds a `Quota`. Other options of the file count where they are not given here,
+            also as None. Default None: no such stage.
         journal: The path of a file that keeps the report of each call, or a `Journal`. It stays whatever becomes of
             the stage ``trace``. Default None: none.
         foreign_text: What becomes of the texts of exceptions and of found failures of a tool that declares secrets, see
@@ -139,7 +141,7 @@ def standard(
         check_function("standard", "redact", redact, optional=True)
         pipeline = Pipeline(pipeline.entries, pipeline.wording, Promises(redact, tuple(sinks)))
     if store is not None or file is not None:
-        pipeline = durable.add_stages(pipeline, store, file)
+        pipeline = durable.add_stages(pipeline, tools, store, file, policy)
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))
 

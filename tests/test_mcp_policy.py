@@ -44,9 +44,9 @@ def test_the_example_of_the_guide(tmp_path: Path) -> None:
     assert TelemetryPolicy("http://localhost:4318", "notes", content=False) == policy.telemetry
 
 
-def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
-    """A file that says nothing decides nothing."""
-    assert RelayPolicy() == read_policy(written(tmp_path, "# nothing\n"))
+def test_what_a_file_leaves_out_is_the_default(tmp_path: Path) -> None:
+    """An option that a file does not name has its default."""
+    assert RelayPolicy() == read_policy(written(tmp_path, "redact = []\n"))
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,12 @@ from toolcall_pipeline import (
     ResourceNotFound,
     SetupError,
     ToolError,
+    ToolRegistry,
     Unavailable,
     UnknownTool,
 )
 from toolcall_pipeline.messages import Conversation, render
+from toolcall_pipeline.middlewares import standard
 
 
 def wrong(*paths: str, sent: Any = None, rule: str = "required") -> InvalidParams:
@@ -209,3 +211,16 @@ def test_bad_options_are_refused_when_a_conversation_is_made(options: Any) -> No
     """An unknown option raises SetupError at once, and not with the first failure."""
     with pytest.raises(SetupError):
         Conversation(**options)
+
+
+@pytest.mark.parametrize("options", [{"verbosity": "full"}, {"previous": True}, {}])
+def test_the_closing_line_stands_once(options: dict[str, Any]) -> None:
+    """Also of a kind whose text no template has."""
+    tools = ToolRegistry()
+
+    @tools.tool
+    async def act(query: str) -> None: ...
+
+    error = standard(tools).call_sync("act", "{bad").failure()
+    said: dict[str, Any] = {**options, "previous": error} if "previous" in options else options
+    assert render(error, **said).count("Fix the errors and try again") == 1

@@ -41,6 +41,7 @@ from toolcall_pipeline.middlewares import (
     Validate,
     standard,
 )
+from toolcall_pipeline.policies import RuleSet
 from toolcall_pipeline.stores import Memory
 
 TOOLS = ToolRegistry()
@@ -152,7 +153,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
         },
     ),
     DryRun: ({}, {"rules": [3, "a"]}),
-    Policy: ({}, {"rules": [3, None, b"a", ["a"]]}),
+    Policy: ({"rules": RuleSet()}, {"rules": [3, None, b"a", ["a"]], "reload": [1, "a", None]}),
     Reword: ({}, {"function": [3, None, "a"]}),
     Shape: (
         {},

@@ -201,7 +201,7 @@ WRONG = [
     ("[[rules]]\naction = 'deny'\narguments = {type = 'number '}\n", ":3: `arguments` must be a JSON Schema: "),
     ("[[rules]]\naction = 'deny'\narguments = {minimum = 'x'}\n", ":3: `arguments` must be a JSON Schema: "),
     ("[[rules]]\naction = 'deny'\n[rules.arguments]\nproperties = 5\n", ":3: `arguments` must be a JSON Schema: "),
-    ("[[rules]]\naction = 'deny'\narguments = {pattern = '('}\n", ":3: `arguments` must be a JSON Schema: "),
+    ("[[rules]]\naction = 'deny'\narguments = {pattern = '('}\n", ":3: `arguments` has the pattern"),
     ("[[rules]]\naction = 'deny'\narguments = {'$ref' = 'http://x/y'}\n", ":3: `arguments` must be a JSON Schema: "),
     ("[[rules]]\naction = 'deny'\n[[rules]]\naction = 'no'\n", ":4: `action` must be"),
     ("[[rules]]\naction = 'deny'\naction = 'deny'\n", ":3: Cannot overwrite a value"),

@@ -228,10 +228,10 @@ def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
         if accepts_all(longest, suggestions, available):  # as with most
             return outcome
         suggestions, available = _as_sent(suggestions, longest), _as_sent(available, longest)
-        return Failure(attrs.evolve(error, suggestions=suggestions, available=available).worded(error.wording))
+        return Failure(error.changed(suggestions=suggestions, available=available))
     if isinstance(error, OutcomeUnknown) and isinstance(error.verify_with, str):
         name = make_provider_name(error.verify_with, longest)
-        return Failure(attrs.evolve(error, verify_with=name).worded(error.wording))
+        return Failure(error.changed(verify_with=name))
     return outcome
 
 

@@ -200,7 +200,7 @@ class Batch:
         if type(error) is UnknownTool:
             suggestions = tuple(name for name in error.suggestions if name != self.name)
             available = tuple(name for name in error.available if name != self.name)
-            outcome = Failure(attrs.evolve(error, suggestions=suggestions, available=available))
+            outcome = Failure(error.changed(suggestions=suggestions, available=available))
         return render(outcome, wording=wording, profile=self._profile, tool=tool or None, limit=room)
 
 

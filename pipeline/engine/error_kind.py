@@ -48,7 +48,7 @@ class ErrorKind:
             ``ran``; or neither is said (``unsaid``, the default).
     """
 
-    __slots__ = ("_wording",)  # no field: it is no part of the error
+    __slots__ = ("_times", "_wording")  # no fields: they are no part of the error
     fixable_by: ClassVar[FixableBy]
     category: ClassVar[Category]
     error_type: ClassVar[ErrorType]
@@ -74,12 +74,31 @@ class ErrorKind:
         """How the pipeline that answered words it. It is in no comparison, ``repr`` or pickle. None: as by default."""
         return getattr(self, "_wording", None)
 
+    @property
+    def times(self) -> int:
+        """How often this call was refused in its conversation, if that is told to the model; else 0."""
+        return getattr(self, "_times", 0)
+
     def worded(self, wording: Wording | None) -> Self:
         """A copy with this wording: a tool may share one error among its calls. The error itself if it has it."""
         if wording is self.wording:
             return self
-        copy: Self = attrs.evolve(cast("Any", self))
+        copy = self.changed()
         object.__setattr__(copy, "_wording", wording)
+        return copy
+
+    def sent_again(self, times: int) -> Self:
+        """A copy that tells the model how often it has sent this call: stages may share one error."""
+        copy = self.changed()
+        object.__setattr__(copy, "_times", times)
+        return copy
+
+    def changed(self, **fields: Any) -> Self:
+        """A copy with other fields, and what is no field as it is here."""
+        copy: Self = attrs.evolve(cast("Any", self), **fields)
+        for name in ErrorKind.__slots__:
+            if hasattr(self, name):
+                object.__setattr__(copy, name, getattr(self, name))
         return copy
 
     def __reduce__(self) -> tuple[Any, ...]:

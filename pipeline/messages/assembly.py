@@ -12,11 +12,12 @@ from ..parameters.problems import describe_expected
 from ..parameters.schema import schema_at
 from ..privacy import PublicText
 from .author_words import add_author_words
-from .changes import describe_change
+from .changes import describe_change, describe_repetition
 from .closing import Closing, build_form, close
 from .default import (
     INVALID,
     MORE,
+    default_body,
     default_text,
     describe_missing,
     describe_problem,
@@ -66,6 +67,8 @@ def build_text(
     style = _Style(get_profile(profile), level, own, tool, close(error, level))
     budget = level.characters
     change = "" if previous is None else describe_change(error, previous)
+    if error.times:
+        change = describe_repetition(error.times)
     lines, are_ours = _build_lines(error, style)
     if style.profile.json:
         form = build_form(error, level) if level.details else ""
@@ -74,7 +77,7 @@ def build_text(
     room = budget - (len(end) + 1 if end else 0)
     text = _join_lines(error, lines, style, room)
     if not text.strip():  # a template whose fields are all blank
-        text = default_text(error, style.verbosity, room)
+        text = default_body(error, style.verbosity, room, style.closing)
     if style.templates is None:  # the caller's own templates decide what the text says
         said = are_ours and not isinstance(error, InvalidParams)  # by the default text
         words = text if said else add_author_words(text, error)
@@ -139,7 +142,11 @@ def _build_lines(error: ToolError, style: _Style) -> tuple[list[str], bool]:
     if style.profile.questions and (question := question_in(error)):
         return [question], False
     text = style.profile.compiled.build_text(key, fields)
-    return ([text], False) if text else ([default_text(error, style.verbosity)], True)
+    if text:
+        return [text], False
+    if style.profile.json:
+        return [default_text(error, style.verbosity)], True
+    return [default_body(error, style.verbosity, style.verbosity.characters, style.closing)], True
 
 
 def _build_problems(error: InvalidParams, style: _Style) -> tuple[list[str], bool]:

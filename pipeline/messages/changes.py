@@ -10,6 +10,7 @@ from ..base.foreign_values import or_default
 from ..engine.errors import ExecutionFailed, InvalidParams, MalformedCall, ResourceNotFound, ToolError, UnknownTool
 from .text import shorten
 
+_STOP = 10  # equal calls
 _MAX_PATHS = 3  # paths in one list
 _MAX_PATH = 50  # characters of a path
 _MAX_COMPARED = 1_000_000  # characters of JSON text; a longer one is compared as it stands
@@ -30,6 +31,12 @@ def describe_change(error: ToolError, previous: ToolError) -> str:
             return "This is the same error as before." if error == previous else ""
         case _:
             return ""
+
+
+def describe_repetition(times: int) -> str:
+    """Say that a call was sent again as it was, and was refused as it was: times is 3 or more."""
+    advice = "Change it, or go on without it." if times < _STOP else "Stop sending it, and tell the user."
+    return f"This is the same call again: it was refused {times} times. {advice}"
 
 
 @or_default(None)

@@ -105,8 +105,12 @@ def default_text(error: ToolError, verbosity: Verbosity = NORMAL, room: int | No
     closing = close(error, verbosity)
     end = f"\n{closing.line}" if closing.line else ""
     room = (verbosity.characters if room is None else room) - len(end)
-    text = _build_text(error, verbosity, room, closing)
-    return truncate(add_author_words(text, error), room) + end
+    return default_body(error, verbosity, room, closing) + end
+
+
+def default_body(error: ToolError, verbosity: Verbosity, room: int, closing: Closing) -> str:
+    """The default text without its closing line, of at most so many characters."""
+    return truncate(add_author_words(_build_text(error, verbosity, room, closing), error), room)
 
 
 def _build_text(  # noqa: C901, PLR0912  # by kind

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import attrs
 from returns.result import Failure, Success
 
 from ..base.provider_names import OfferedName, make_provider_name
@@ -87,9 +86,9 @@ def render(
         return _render_value(cast("Any", outcome).unwrap(), profile, verbosity, templates, repairs, limit)
     error: ToolError = outcome.failure() if type(outcome) is Failure else outcome
     if listed is not None and isinstance(error, UnknownTool) and len(error.available) > listed:
-        error = attrs.evolve(error, available=(), count=len(error.available))
+        error = error.changed(available=(), count=len(error.available))
     if isinstance(tool, OfferedName) and isinstance(error, OutcomeUnknown) and error.verify_with:
-        error = attrs.evolve(error, verify_with=make_provider_name(error.verify_with, tool.longest))
+        error = error.changed(verify_with=make_provider_name(error.verify_with, tool.longest))
     try:
         text = _render_error(error, profile, previous, verbosity, templates, tool)
     except SetupError:
@@ -126,7 +125,8 @@ def _render_error(
     templates: Mapping[str, Texts] | None,
     tool: str | None,
 ) -> PublicText:
-    if previous is None and templates is None and profile == "default" and verbosity == "normal":
+    is_plain = previous is None and templates is None and profile == "default" and verbosity == "normal"
+    if is_plain and not error.times:
         return PublicText(replace_surrogates(default_text(error)))
     from .assembly import build_text
 
@@ -138,7 +138,7 @@ def render_failure(error: ToolError) -> PublicText:
     try:
         texts = _find_texts(error)
         if texts is None:
-            return PublicText(replace_surrogates(default_text(error)))
+            return render(Failure(error)) if error.times else PublicText(replace_surrogates(default_text(error)))
         problem = cast("InvalidParams", error).problems[0]
         text = texts.get(problem)
         if text is None:
@@ -152,7 +152,7 @@ def render_failure(error: ToolError) -> PublicText:
 
 def _find_texts(error: ToolError) -> dict[Problem, PublicText] | None:
     """The texts about wrong types that a tool keeps, if the text about this error follows from its one problem."""
-    if type(error) is not InvalidParams or error.details is not NO_DETAILS or len(error.problems) != 1:
+    if type(error) is not InvalidParams or error.details is not NO_DETAILS or len(error.problems) != 1 or error.times:
         return None
     return getattr(error.schema, "texts", None) if error.problems[0].rule == "type" else None
 

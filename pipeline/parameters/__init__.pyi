@@ -3,6 +3,7 @@ from .coercions import Rule as Rule
 from .limits import Limits as Limits
 from .limits import check_schema as check_schema
 from .reading import read_arguments as read_arguments
+from .tool_parameters import CannotSay as CannotSay
 from .tool_parameters import Compiled as Compiled
 from .tool_parameters import Given as Given
 from .tool_parameters import Parameters as Parameters

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import types
 from collections import abc
-from collections.abc import Callable
 from enum import Enum, Flag
 from typing import Annotated, Any, Final, Literal, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
@@ -39,6 +38,20 @@ _READ_ONCE: Final = (  # refused: a repeated attempt has to read the value again
 )
 ANYTHING: Final[ConfigDict] = {**DECLARED, "extra": "allow"}  # for a function with **kwargs
 Known: TypeAlias = dict[type[Any], Any]  # attrs classes adapted so far: they may refer to each other or to themselves
+
+
+@attrs.frozen(eq=False)
+class BuildAttrs:
+    """Makes an instance of an attrs class of its validated fields."""
+
+    cls: type[Any]
+
+    def __call__(self, values: dict[str, Any]) -> Any:
+        """The instance."""
+        try:
+            return self.cls(**values)
+        except TypeError as exc:  # raised by attrs' own validators; its text names a private class
+            raise PydanticCustomError("validator", FAILED_CHECK) from exc
 
 
 def adapt_annotation(hint: Any, known: Known) -> Any:
@@ -152,7 +165,7 @@ def _adapt_attrs(cls: Any, known: Known) -> Any:
     shape: Any = make(cls.__name__, {})
     shape.__pydantic_config__ = DECLARED
     shape.__doc__ = inspect.getdoc(cls) if "__doc__" in vars(cls) else None
-    known[cls] = Annotated[shape, AfterValidator(_make_builder(cls))]
+    known[cls] = Annotated[shape, AfterValidator(BuildAttrs(cls))]
     hints = get_type_hints(cls, include_extras=True)
     fields = {field.alias or field.name: field for field in attrs.fields(cls) if field.init}
     shape.__annotations__ = {
@@ -162,16 +175,6 @@ def _adapt_attrs(cls: Any, known: Known) -> Any:
     shape.__required_keys__ = frozenset(name for name, field in fields.items() if field.default is attrs.NOTHING)
     shape.__optional_keys__ = frozenset(fields) - shape.__required_keys__
     return known[cls]
-
-
-def _make_builder(cls: type[Any]) -> Callable[[dict[str, Any]], Any]:
-    def build(values: dict[str, Any]) -> Any:
-        try:
-            return cls(**values)
-        except TypeError as exc:  # raised by attrs' own validators; its text names a private class
-            raise PydanticCustomError("validator", FAILED_CHECK) from exc
-
-    return build
 
 
 def _add_default(hint: Any, default: Any) -> Any:

@@ -82,7 +82,7 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
 
     bounded = _bound(parse, schema)
     whole, ambiguous = _complete(bounded, shape), bounded is not parse
-    return Compiled(whole, schema, flat=is_flat(schema), ambiguous=ambiguous, is_open=is_open(schema))
+    return Compiled(whole, schema, is_flat(schema), ambiguous, is_open(schema), shape.make_core)
 
 
 def _copy_result(validate: Callable[..., Any]) -> Callable[..., Any]:

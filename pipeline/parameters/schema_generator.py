@@ -44,9 +44,7 @@ class SchemaGenerator(GenerateJsonSchema):
     def json_or_python_schema(self, schema: core_schema.JsonOrPythonSchema) -> JsonObject:
         """Mark ``Secret[…]``, recognized by its serializer, as secret; pydantic itself marks ``SecretStr`` only."""
         shown = super().json_or_python_schema(schema)
-        serialise: Any = schema.get("serialization", {}).get("function")
-        own = getattr(serialise, "__module__", "") == "pydantic.types"
-        return {**shown, "writeOnly": True} if own and "secret" in serialise.__name__ else shown
+        return {**shown, "writeOnly": True} if is_secret(schema) else shown
 
     def field_is_present(self, field: Any) -> bool:
         """Leave out the fields of a dataclass that its ``__init__`` does not take: pydantic refuses them."""
@@ -101,6 +99,12 @@ class SchemaGenerator(GenerateJsonSchema):
             del made["enum"]
             made |= {"type": "integer", "minimum": 0, "maximum": flag_mask(cls)}
         return made
+
+
+def is_secret(node: Any) -> bool:
+    """Whether a core schema of type ``json-or-python`` is that of a secret type of pydantic, such as ``SecretStr``."""
+    serialise: Any = node.get("serialization", {}).get("function")
+    return getattr(serialise, "__module__", "") == "pydantic.types" and "secret" in serialise.__name__
 
 
 def flag_mask(cls: type[Flag]) -> int:

@@ -41,6 +41,7 @@ class Shape:
         plain: Whether JSON values and Python values of these parameters are the same.
         shares: Whether pydantic may pass on an object of the caller without a copy.
         make_given: Makes the validator of a program's arguments.
+        make_core: Makes the core schema of the parameters, which is large and seldom read.
         defaults: Parameters whose default is a pydantic Field; Python itself would pass the Field object.
         reserved: Names that are filled otherwise, though ``**kwargs`` would accept them.
         scalars: Parameters that are annotated with a bare int, float, bool or str.
@@ -51,6 +52,7 @@ class Shape:
     plain: bool
     shares: bool
     make_given: Callable[[], SchemaValidator]
+    make_core: Callable[[], Any]
     defaults: dict[str, FieldInfo]
     reserved: frozenset[str]
     scalars: frozenset[str]
@@ -89,6 +91,7 @@ def read_signature(function: Callable[..., Any], *, skip_first: bool) -> Shape:
         all(_is_plain(hint) for hint in (*fields.values(), Any if extra is None else extra)),
         extra is not None or any(map(_may_share, fields.values())),
         partial(_make_given, wanted, hints, fields, extra),
+        lambda: make_adapter(fields, extra).core_schema,
         defaults,
         frozenset() if extra is None else reserved,
         frozenset(p.name for p in wanted if hints.get(p.name) in _SCALARS and not isinstance(p.default, FieldInfo)),

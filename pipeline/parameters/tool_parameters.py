@@ -21,6 +21,7 @@ from .spelling import ADVISED, find_markup, with_suggestions
 
 if TYPE_CHECKING:
     from ..privacy.secret_guard import SecretGuard
+    from .accepted_json import AcceptedJson
 
 # The policy for arguments that the schema does not declare: refuse them, leave them out and record a repair, or pass
 # them on.
@@ -34,6 +35,10 @@ _MAX_EXPECTED = 1_000  # places inside of parameters that are kept
 _MAX_NAME = 100  # characters of the name of one
 _OPENING = ("{", "[")  # the beginning of text that may hold an object or an array
 _CONTAINERS = frozenset((dict, list, tuple, set))
+
+
+class CannotSay(Exception):  # noqa: N818 -- an answer of a rule, beside yes and no; no error reaches a caller
+    """The arguments have no JSON form that says all of what the tool would get."""
 
 
 class Given(dict[str, Any]):
@@ -52,6 +57,7 @@ class Compiled(NamedTuple):
         flat: Whether valid arguments are at most 32 scalars, so that their number and depth need no check.
         ambiguous: Whether a value may be validated exponentially often, so that deep arguments are refused.
         is_open: See `Parameters.is_open`.
+        make_core: Makes pydantic's core schema of a function's parameters; None: they are those of a raw schema.
     """
 
     parse: Parse
@@ -59,6 +65,7 @@ class Compiled(NamedTuple):
     flat: bool = False
     ambiguous: bool = False
     is_open: bool = False
+    make_core: Callable[[], Any] | None = None
 
 
 @attrs.define(eq=False)
@@ -89,6 +96,7 @@ class Parameters:
     is_textless: bool = attrs.field(init=False, repr=False, default=False)
     is_open: bool = attrs.field(init=False, repr=False, default=False)
     _compiled: Compiled | None = attrs.field(init=False, repr=False, default=None)
+    _accepted: AcceptedJson | None = attrs.field(init=False, repr=False, default=None)
     _expected: dict[int | str, Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
     _expected_inside: dict[tuple[Any, ...], Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
 
@@ -283,6 +291,19 @@ class Parameters:
             return error
         advised = InvalidParams(problems, repairs, sent=arguments, schema=self.schema)
         return advised if self.secrets is None else self.secrets.hide(advised, arguments)
+
+    def write_accepted(self, params: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+        """The JSON that was accepted; see `AcceptedJson.write`. It is compiled at first use: most tools have no rules.
+
+        Raises:
+            CannotSay: The params have no such form.
+        """
+        if self._accepted is None:
+            from .accepted_json import AcceptedJson
+
+            make_core = self.compile().make_core
+            self._accepted = AcceptedJson({}) if make_core is None else AcceptedJson.of(make_core())
+        return self._accepted.write(params, defaults)
 
     def example(self) -> str:
         """Write the smallest valid arguments as JSON; "" if none were found. Compiles them."""

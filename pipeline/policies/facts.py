@@ -1,63 +1,60 @@
-"""The arguments of a call as plain JSON values, for the conditions of a rule."""
+"""The arguments of a call as the JSON that was accepted: what rules judge, people approve, audits and plans hold."""
 
 from __future__ import annotations
 
-from decimal import Decimal
-from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from contextlib import suppress
+from typing import Any
+from weakref import WeakKeyDictionary
 
 from ..base.introspection import get_open_parameters
+from ..base.setup_error import SetupError
 from ..engine.call import ValidCall
+from ..messages.plain_values import not_shown, to_plain
+from ..parameters import CannotSay
 from ..tools.definition import Tool
 
-if TYPE_CHECKING:
-    from pydantic_core import SchemaSerializer
-
 _DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
+_DEFAULTS: WeakKeyDictionary[Tool[..., Any], dict[str, Any]] = WeakKeyDictionary()  # to read a signature takes long
 
 
 def make_plain_arguments(call: ValidCall) -> dict[str, Any]:
-    """The arguments as the tool would get them, by parameter name, also defaults, as plain JSON values.
+    """The accepted JSON, see `AcceptedJson`: after repair, with defaults, by the names of the schema.
 
-    A Decimal becomes a number, so that ``minimum`` holds for it; a set becomes an array, and bytes become base64.
+    Raises:
+        CannotSay: The arguments have no such form.
     """
-    from pydantic_core import to_jsonable_python  # 100 ms, and most pipelines do without
-
-    params = {**_read_defaults(call.tool), **call.params}
-    python = _get_serializer().to_python(params, warnings="none")
-    return cast(
-        "dict[str, Any]",
-        to_jsonable_python(_as_numbers(python), bytes_mode="base64", inf_nan_mode="constants", fallback=str),
-    )
+    return call.tool.parameters.write_accepted(call.params, _get_defaults(call.tool))
 
 
-@cache
-def _get_serializer() -> SchemaSerializer:
-    """A serializer for values of any type; to make one takes 50 times as long as to use it."""
-    from pydantic_core import SchemaSerializer, core_schema
+def show_arguments(call: ValidCall) -> dict[str, Any]:
+    """The accepted JSON for a person or a row, in which a number of too many digits for a float is text.
 
-    return SchemaSerializer(core_schema.any_schema())
+    Arguments that no rule can judge are shown by their Python names, as a tool's results are; of a tool with declared
+    secrets only their types, for the mask goes by the names of the schema.
+    """
+    try:
+        shown = make_plain_arguments(call)
+    except CannotSay:
+        is_open = call.tool.parameters.secrets is None
+        shown = {name: value if is_open else not_shown(value) for name, value in call.params.items()}
+    return dict(to_plain(shown))
 
 
-def _read_defaults(tool: Tool[..., Any]) -> dict[str, Any]:
-    """The defaults of the parameters: of the function, else of a schema. A `Field` has put its own into the params."""
-    shown: Any = tool.parameters.schema.get("properties", {})
-    found: dict[str, Any] = {
-        name: each["default"]
-        for name, each in shown.items()
-        if type(each) is _DICT and "default" in each  # a schema may be true
-    }
-    for parameter in get_open_parameters(tool.fn):
-        if parameter.default is not parameter.empty and type(parameter.default).__name__ != "FieldInfo":
-            found[parameter.name] = parameter.default
+def _get_defaults(tool: Tool[..., Any]) -> dict[str, Any]:
+    """The defaults of the parameters by their Python names: of the function, else of a raw schema."""
+    if (found := _DEFAULTS.get(tool)) is not None:
+        return found
+    found = {}
+    if tool.parameters.compile().make_core is None:
+        shown: Any = tool.parameters.schema.get("properties", {})
+        entries = ((name, each) for name, each in shown.items() if type(each) is _DICT)  # a schema may be true
+        found = {name: each["default"] for name, each in entries if "default" in each}
+    with suppress(SetupError):  # a handler of a raw schema may be a builtin without a signature
+        for parameter in get_open_parameters(tool.fn):
+            default: Any = parameter.default
+            if type(default).__name__ == "FieldInfo":
+                default = parameter.empty if default.default_factory is not None else default.default
+            if default is not parameter.empty and type(default).__name__ != "PydanticUndefinedType":
+                found[parameter.name] = default
+    _DEFAULTS[tool] = found
     return found
-
-
-def _as_numbers(value: Any) -> Any:
-    if isinstance(value, Decimal) and value.is_finite():
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, dict):
-        return {key: _as_numbers(each) for key, each in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_as_numbers(each) for each in cast("list[Any]", value)]
-    return value

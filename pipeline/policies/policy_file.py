@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import attrs
 
+from ..base.setup_error import SetupError
 from ..base.toml_file import TomlFile
 from .relay_policy import Budget, RelayLimits, RelayPolicy, TelemetryPolicy, ToolPolicy
 from .rules import PolicyRule, RuleSet
@@ -35,6 +36,8 @@ def read_policy(path: str | PathLike[str]) -> RelayPolicy:
     """
     file = TomlFile.read(Path(path))
     given = dict(file.found)
+    if not given or given == {"rules": []}:  # as a file is while an editor or a deployment writes it anew
+        raise SetupError(f'{path}: the policy is empty and would guard nothing; for no rules write: default = "allow"')
     known = list(dict.fromkeys((*_RULES, *(each.name for each in attrs.fields(RelayPolicy) if not each.metadata))))
     for name in given:
         if name not in known:

@@ -12,7 +12,8 @@ import attrs
 from ..base.options import refuse
 from ..base.setup_error import SetupError
 from ..engine.call import ValidCall
-from ..parameters import check_schema
+from ..engine.call_state import StateKey
+from ..parameters import CannotSay, check_schema
 from ..privacy import PublicText, approved
 from ..tools.definition import Tool
 from ..tools.tool_memory import ToolMemory
@@ -25,6 +26,7 @@ _ACTIONS: tuple[Action, ...] = get_args(Action)
 _EFFECTS = frozenset(get_args(Effect))
 _LIST: Any = list  # under this name type checkers do not narrow to `list[Unknown]`
 _WILD = re.compile(r"[*?\[]")
+_PATTERN_BYTES = 1_000_000  # of one compiled pattern
 _REMEMBERED = 16_384  # pairs of a tool and a principal whose rules are known without another search
 
 
@@ -37,17 +39,20 @@ class Decision:
         rule: The rule that decided, as ``policy.toml:12``, or ``default``.
         message: The words of the rule's author for the model. "": none.
         version: The version of the policy.
+        undecided: Whether the rule could not say if the arguments fit, so the action is not its own. Default False.
     """
 
     action: Action
     rule: str
     message: PublicText
     version: str
+    undecided: bool = False
 
     @property
     def reason(self) -> str:
         """The decision in words, for a report, a span and an approval."""
-        return f"{self.action} by {self.rule}" + (f" of policy {self.version}" if self.version else "")
+        told = f"{self.action} by {self.rule}" + (f" of policy {self.version}" if self.version else "")
+        return f"{told}, which cannot judge these arguments" if self.undecided else told
 
 
 def _as_tuple(given: Any) -> Any:
@@ -73,7 +78,8 @@ class PolicyRule:
         effect: Effects of tools. Default: every effect.
         principal: Names of principals, or patterns. Default: every caller, also one without a name.
         arguments: A JSON Schema that the arguments fit, as the tool would get them, with the defaults of those that
-            were left out. A Decimal counts as a number. Default None: any arguments.
+            were left out. Its patterns run in linear time. Where it cannot judge the arguments, the call is denied, or
+            a person is asked if the action is ``approve``. A Decimal counts as a number. Default None: any arguments.
         message: Words for the model, in place of the fixed text of a refusal. Default "": the fixed text.
         place: The file and line of the rule. Default "": it was made in code.
 
@@ -108,8 +114,17 @@ class PolicyRule:
         return not self.principal or _matches(self.principal, principal)
 
     def fits_arguments(self, arguments: Any) -> bool:
-        """Whether arguments, as plain JSON values, fit."""
-        return self._fits_arguments is None or self._fits_arguments(arguments)
+        """Whether arguments, as plain JSON values, fit.
+
+        Raises:
+            CannotSay: They hold something that the schema cannot judge, such as half of a surrogate pair.
+        """
+        if self._fits_arguments is None:
+            return True
+        try:
+            return self._fits_arguments(arguments)
+        except (ValueError, RecursionError) as exc:  # a text that UTF-8 cannot write, too many levels or digits
+            raise CannotSay(str(exc)) from exc
 
 
 _Rules: TypeAlias = tuple[tuple[int, PolicyRule], ...]  # each with its place in the order
@@ -125,6 +140,7 @@ class RuleSet:
         version: The version of the rules, which stands in every decision. Default "": none.
 
     Attributes:
+        replaced: The version whose place it took, see `RuleFile`. "": none.
         decided: The decisions on all calls of a tool, where they let it pass and neither caller nor arguments change
             them: by the effect and the name of the tool. A stage may look here before it calls `decide`.
 
@@ -135,6 +151,7 @@ class RuleSet:
     rules: tuple[PolicyRule, ...] = ()
     default: Action = "allow"
     version: str = ""
+    replaced: str = attrs.field(init=False, default="")
     decided: ToolMemory[Decision] = attrs.field(init=False, repr=False, factory=ToolMemory[Decision])
     # By name and effect of a tool, and principal: a thousand patterns are a thousand searches.
     _rules: dict[tuple[str, str, str], _Rules] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
@@ -173,10 +190,14 @@ class RuleSet:
         arguments: Any = None
         for number, rule in rules:
             if rule.arguments is not None:
-                if arguments is None:
-                    arguments = make_plain_arguments(call)
-                if not rule.fits_arguments(arguments):
-                    continue
+                try:
+                    if arguments is None:
+                        arguments = make_plain_arguments(call)
+                    if not rule.fits_arguments(arguments):
+                        continue
+                except CannotSay:  # it might fit, or a rule behind it: only a person may let the call pass
+                    action: Action = "approve" if rule.action == "approve" else "deny"
+                    return attrs.evolve(self._decide_by(number, rule), action=action, undecided=True)
             return self._decide_by(number, rule)
         return self._default_decision()
 
@@ -222,6 +243,9 @@ class RuleSet:
         return tuple(kept)
 
 
+JUDGED: StateKey[RuleSet | None] = StateKey("toolcall-pipeline.judged")  # the rules that a call was judged by
+
+
 def _name(number: int, rule: PolicyRule) -> str:
     return rule.place or f"rule {number + 1}"
 
@@ -238,10 +262,20 @@ def _compile_arguments(schema: object) -> Callable[[Any], bool] | None:
         refuse("PolicyRule", "arguments", "a JSON Schema, which is a table", schema)
     import jsonschema_rs
 
-    from ..parameters.jsonschema_errors import PATTERNS
-
     check_schema(cast("object", schema), "arguments")
     try:
-        return jsonschema_rs.validator_for(dict(cast("Any", schema)), offline=True, pattern_options=PATTERNS).is_valid
+        # Linear in the length of a text: with a limit on steps instead, a long text would pass a rule that denies.
+        patterns = jsonschema_rs.RegexOptions(size_limit=_PATTERN_BYTES)
+        return jsonschema_rs.validator_for(dict(cast("Any", schema)), offline=True, pattern_options=patterns).is_valid
+    except jsonschema_rs.ValidationError as exc:
+        problem = exc.message.splitlines()[0]
+        pattern, is_pattern, _ = problem.partition(' is not a "regex"')
+        if is_pattern:
+            raise SetupError(
+                f"PolicyRule: `arguments` has the pattern {pattern}, which does not run in linear time or is no "
+                "pattern. Write it without look-around, back references, atomic groups and large counts: as "
+                "`not`, `anyOf` or `allOf` of plain patterns, or with `enum` or `maxLength`"
+            ) from exc
+        raise SetupError(f"PolicyRule: `arguments` must be a JSON Schema: {problem}") from exc
     except (ValueError, jsonschema_rs.ReferencingError) as exc:
         raise SetupError(f"PolicyRule: `arguments` must be a JSON Schema: {str(exc).splitlines()[0]}") from exc

@@ -31,6 +31,7 @@ from ..errors import (
 from ..guards import OneEffect, as_not_landed, as_outcome_unknown
 from ..report import error_of
 from ..retries import downgrade_lost
+from .repeated_refusals import RepeatedRefusals
 from .stage import Stage
 from .stage_bugs import explain_answer, explain_call
 
@@ -56,6 +57,7 @@ class FailureFinisher:
     inner: Sequence[Stage]
     foreign_text: ForeignText = "withhold"
     wording: Wording | None = None
+    _refusals: RepeatedRefusals = attrs.field(init=False, repr=False, factory=RepeatedRefusals)
 
     def finish(
         self,
@@ -78,6 +80,18 @@ class FailureFinisher:
             params: The arguments as the tool took them. None: as ``reached`` has them.
             decision: The name of the stage that decided, and its note. "": as the error shows.
         """
+        finished = self._finish(call, reached, outcome, effect, params, decision)
+        return self._refusals.tell(call, finished) if getattr(call, "conversation", "") else finished
+
+    def _finish(
+        self,
+        call: Call,
+        reached: Any,
+        outcome: Any,
+        effect: OneEffect | None,
+        params: Mapping[str, Any] | None,
+        decision: tuple[str, str],
+    ) -> Outcome:
         error: Any = outcome.failure() if type(outcome) is _FAILURE else None
         lost, believed = (None, True) if effect is None else effect.sum_up(error)
         if type(error) in _PASSED_ON and lost is None and self._is_without_secrets(call, reached):
