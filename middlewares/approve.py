@@ -27,7 +27,7 @@ from ..policies import RuleSet
 from ..policies.facts import show_arguments
 from ..policies.plan import judge_edit, remark_on_plan
 from ..policies.rule_file import RuleFile
-from ..privacy import approved, get_logger
+from ..privacy import approved, get_logger, make_mask, redact_arguments
 from ..stores import Memory, Store, StoreError
 from ..tools.tool_memory import ToolMemory
 
@@ -277,19 +277,19 @@ class Approve:
 
     def _make_row(self, call: ValidCall, name: str, reason: str, mine: list[str], number: int) -> Row:
         now = timing.wall_time()
-        secrets = call.tool.parameters.secrets
+        mask = make_mask(call, call.tool)
         plain = show_arguments(call)
         return {
             "id": f"{name}.{number}",
             "name": name,
             "state": "pending",
             "tool": call.tool.name,
-            "arguments": plain if secrets is None else secrets.redact_all(plain),
-            "sent": _as_sent(call) if secrets is None else None,  # None: they hold secrets, and are not kept
+            "arguments": redact_arguments(call, call.tool, plain),
+            "sent": _as_sent(call) if mask is None else None,  # None: they hold secrets, and are not kept
             "schema": dict(call.tool.parameters.schema),
             "principal": call.principal,
             "conversation": call.conversation,
-            "reason": reason if secrets is None else secrets.make_mask(plain, call.params)(reason),
+            "reason": reason if mask is None else mask(reason),
             "policy": self._find_version(call),
             "at": now,
             "expires_at": now + self.expires,

@@ -22,7 +22,7 @@ from ..engine.report.content import mask_outcome
 from ..messages import render
 from ..once import NotPlainError, digest
 from ..policies.facts import show_arguments
-from ..privacy import find_guard, get_logger, make_mask
+from ..privacy import find_guard, get_logger, make_mask, redact_arguments
 from ..stores import Memory, Store, StoreError
 
 C = TypeVar("C", bound=Call)
@@ -136,7 +136,9 @@ class Audit:
                 if isinstance(witness.last, ValidCall):
                     ran = self._digest(witness.last, tool)
                     ended |= {"ran": ran} if ran != row["arguments"] else {}
-                ended |= self._describe_end(call if witness.last is None else witness.last, tool, outcome)
+                # Of a composite tool the guards of its own call know the pipeline.
+                last = call if witness.last is None or (tool is not None and tool.composite) else witness.last
+                ended |= self._describe_end(last, tool, outcome)
                 place = ""
                 with anyio.CancelScope(shield=True):
                     place = await self._write(ended, needed=False)
@@ -219,7 +221,7 @@ class Audit:
         if isinstance(call, ValidCall):
             arguments = _read_arguments(call, tool)
         elif (guard := find_guard(tool)) is not None:
-            arguments = guard.redact(arguments)
+            arguments = guard.redact_all(arguments)
         try:
             return digest(arguments, self.secret)
         except NotPlainError:
@@ -228,7 +230,7 @@ class Audit:
     def _describe_end(self, call: Call, tool: Any, outcome: Outcome | None) -> Row:
         if outcome is None:
             return {"outcome": "cancelled"}
-        mask = make_mask(call, tool)
+        mask = make_mask(call, getattr(call, "tool", tool))  # it may be found behind this stage
         text: str = render(outcome if mask is None else mask_outcome(outcome, mask))
         kind = "success" if type(outcome) is Success else str(cast("Any", outcome).failure().kind)
         row: Row = {"outcome": kind, "answer": digest(text, self.secret)}
@@ -237,6 +239,4 @@ class Audit:
 
 def _read_arguments(call: ValidCall, tool: Any) -> object:
     """The accepted JSON without declared secrets."""
-    plain = show_arguments(call)
-    secrets = tool.parameters.secrets
-    return plain if secrets is None else secrets.redact(plain)
+    return redact_arguments(call, tool, show_arguments(call))

@@ -116,3 +116,15 @@ async def test_an_author_may_say_it_in_the_body(server: FaultyServer, effect: Ef
     outcome, attempts, _ = await call(body, effect)
     assert (type(outcome.failure()), attempts) == (Transient, 3)
     assert render(outcome) == "Error: The bank is closed"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_one_request_that_was_not_taken_may_be_repeated(server: FaultyServer, client: str) -> None:
+    """Of a tool that makes one request, a refused connection and a 429 prove that nothing happened; a 503 does not."""
+    for fault in ("refused", "429", "503", "reset"):
+        if client == "urllib3" and fault[0].isdigit():
+            continue
+        body = send_once(CLIENTS[client], server.url(fault, f"one-{client}-{fault}"), "mutating")
+        outcome, attempts, _ = await call(body, "mutating", one_request=True)
+        expected = (Transient, 3) if fault in ("refused", "429") else (OutcomeUnknown, 1)
+        assert (type(outcome.failure()), attempts) == expected, fault

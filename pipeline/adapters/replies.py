@@ -70,6 +70,9 @@ class OwnMessage(NamedTuple):
     form: str
     data: Any
 
+    def __repr__(self) -> str:
+        return f"OwnMessage({self.form!r})"  # the arguments of its calls may hold secrets
+
 
 class Calls(list[Call]):
     """The calls of a reply, and what else it says.

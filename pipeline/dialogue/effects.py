@@ -37,7 +37,7 @@ class Effect:
     reply: int
     identity: Identity
     landed: bool = False
-    outcome: Outcome[Any] | None = None
+    outcome: Outcome[Any] | None = attrs.field(default=None, repr=False)
 
     @property
     def happened(self) -> bool:

@@ -6,9 +6,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import attrs
+from returns.result import Success
 
 from ..engine.call import Call, Outcome
 from ..privacy import PublicText
+
+
+def _show(outcome: object) -> str:
+    return "<Success>" if type(outcome) is Success else repr(outcome)  # its value may hold a secret
 
 
 @attrs.frozen
@@ -22,8 +27,8 @@ class Answered:
     """
 
     call: Call
-    outcome: Outcome[Any]
-    text: PublicText
+    outcome: Outcome[Any] = attrs.field(repr=_show)
+    text: PublicText = attrs.field(repr=False)
 
 
 @attrs.frozen

@@ -39,8 +39,8 @@ class Request:
 
     first: Call
     call: Call = attrs.field(default=attrs.Factory(lambda self: self.first, takes_self=True))
-    outcome: Outcome[Any] = _NOT_RUN
-    text: PublicText = _NO_TEXT
+    outcome: Outcome[Any] = attrs.field(default=_NOT_RUN, repr=False)
+    text: PublicText = attrs.field(default=_NO_TEXT, repr=False)
     tool: Tool[..., Any] | None = None
     attempt: int = 0
     identity: Identity | None = None

@@ -36,6 +36,12 @@ class Origin(Guard):
 
     runner: ReferenceType[Runner]  # weak: a pipeline would otherwise hold itself
 
+    @property
+    def may_pass_secrets(self) -> bool:
+        """See `Guard`."""
+        runner = self.runner()
+        return runner is not None and runner.redaction.may_hold_secrets()
+
 
 @attrs.frozen(eq=False)
 class Caller:

@@ -54,13 +54,11 @@ def make_tool(
     """
     description = definition.get("description")
     text = description if isinstance(description, str) else ""
+    facts: Any = {"name": name, "handler": handler, "description": text, "context": True, "one_request": True}
     try:
-        schema = definition.get("inputSchema")
-        tool = Tool.from_schema(
-            name=name, parameters=schema, handler=handler, description=text, context=True, **options
-        )
+        tool = Tool.from_schema(parameters=definition.get("inputSchema"), **facts, **options)
     except SetupError as exc:
-        tool = Tool.from_schema(name=name, parameters=None, handler=handler, description=text, context=True, **options)
+        tool = Tool.from_schema(parameters=None, **facts, **options)
         tool.is_remote = True
         return tool, str(exc)
     tool.is_remote = True

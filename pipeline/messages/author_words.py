@@ -56,7 +56,8 @@ def add_author_words(text: str, error: ToolError) -> str:
     for each in (message_of(error), details.suggestion):
         if each and " ".join(each.split()) not in said and not _is_template(each, error):
             text = f"{as_sentence(text)} {each}"
-    seconds = wait_of(error) if message_of(error) else details.retry_after
+    lost = isinstance(error, OutcomeUnknown)  # no profile's own text for it has the wait that a service asked for
+    seconds = wait_of(error) if lost or message_of(error) else details.retry_after
     if is_known_time(seconds) and (wait := format_wait(seconds)) not in text:
         text = f"{as_sentence(text)} Try again in {wait}."
     facts = _list_facts(error, details)

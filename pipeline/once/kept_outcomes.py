@@ -14,6 +14,7 @@ from returns.result import Failure, Success
 from ..base.foreign_values import FaultBarrier, or_default
 from ..base.introspection import unwrap
 from ..engine.errors import ERROR_TYPES, OutcomeUnknown, Transient
+from ..engine.report.content import mask_outcome
 from ..engine.report.json_form import dump_error, load_error
 from ..messages import render
 from ..privacy import make_mask
@@ -40,6 +41,8 @@ def write_outcome(outcome: Outcome, call: ValidCall) -> dict[str, Any]:
     if type(outcome) is Failure:
         return {"e": dump_error(mask.error(cast("Any", outcome).failure()))}
     ((form, value),) = _write_outcome(outcome, call.tool).items()
+    if form == "t":
+        return {form: str(render(mask_outcome(outcome, mask)))[:_LONGEST]}
     masked = mask.value(value)
     return {form: value} if masked == value else {"v" if form == "j" else form: masked}
 

@@ -19,6 +19,7 @@ from .redaction_policy import RedactionPolicy as RedactionPolicy
 from .redaction_policy import check_foreign_text as check_foreign_text
 from .redaction_policy import find_guard as find_guard
 from .redaction_policy import make_mask as make_mask
+from .redaction_policy import redact_arguments as redact_arguments
 from .redaction_policy import withholds as withholds
 from .safe_logs import StandIn as StandIn
 from .safe_logs import cut_traceback as cut_traceback

@@ -39,6 +39,8 @@ _NUMBER_BEGINS: Final = frozenset("+-.0123456789")
 _MAX_ERROR_TEXT = 100_000  # characters of a text in an error; a model is shown less
 _MAX_TEXT = 1_000_000  # characters of arguments sent as text
 _PLAIN_FIELDS = frozenset(("landed", "tool", "verify_with"))  # fields of errors without text from outside
+_QUOTES = frozenset("\"'")
+_OPENING = ("{", "[")  # text that begins so may hold values, as JSON
 _PLAIN = (str, int, float, list, tuple, set, frozenset, Mapping)
 # The packages of types that a value of JSON becomes, and whose text is what a tool would write: a UUID, a URL, a path.
 _WRITTEN: Final = frozenset((
@@ -141,14 +143,17 @@ class Mask:
             return REDACTED
 
     def arguments(self, arguments: object) -> object:
-        """Mask the arguments of a call, which may repeat a secret where none is declared."""
+        """Mask arguments, which may repeat a secret where none is declared; a text that holds some by its values, too.
+
+        It comes back as text, which is masked as such as well.
+        """
         if not isinstance(arguments, str):
             return self.value(arguments)
         held = read_literal(arguments) if len(arguments) <= _MAX_TEXT else None
         if not isinstance(held, (dict, list)):
             return self(arguments)
         shown: Any = self.value(held)
-        return arguments if shown == held else json.dumps(shown, ensure_ascii=False, default=str)
+        return self(arguments if shown == held else json.dumps(shown, ensure_ascii=False, default=str))
 
     def error(self, error: E) -> E:
         """Return the error with its texts and values masked: a tool may repeat a secret in a text that it approves."""
@@ -191,6 +196,8 @@ class Mask:
 
     def _is_secret(self, text: str) -> bool:
         text = text.strip()
+        if text[:1] in _QUOTES and text[-1:] == text[:1]:  # as JSON and Python write a text by itself
+            text = text[1:-1]
         if text in self._secrets.texts:
             return True
         return bool(self._secrets.numbers) and not self._secrets.numbers.isdisjoint(_read_numbers(text))
@@ -199,7 +206,7 @@ class Mask:
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
-            return self(value)
+            return self.arguments(value) if value.lstrip().startswith(_OPENING) else self(value)
         if isinstance(value, Mapping):
             shown: dict[Any, Any] = {}
             for name, each in cast("Mapping[Any, Any]", value).items():

@@ -88,7 +88,7 @@ class RedactionPolicy:
         """
         try:
             guard = find_guard(tool)
-            if guard is None and (tool is None or tool.composite) and self._may_hold_secrets():
+            if guard is None and (tool is None or tool.composite) and self.may_hold_secrets():
                 shown = call if call.arguments in _NOTHING else _with(call, REDACTED)
                 return RedactedCall(shown, _withhold(repairs), None if tool is None else _WITHHOLDING, self.hook)
             if guard is None and self.hook is None:
@@ -113,7 +113,7 @@ class RedactionPolicy:
         except Exception:  # noqa: BLE001  # a foreign mapping may raise anything, and so may a type without a schema
             return RedactedCall(_with(call, REDACTED), _withhold(repairs), _WITHHOLDING, self.hook)
 
-    def _may_hold_secrets(self) -> bool:
+    def may_hold_secrets(self) -> bool:
         """Whether a tool of the pipeline declares a secret. The answer is kept until a registry changes."""
         versions = tuple(getattr(registry, "version", None) for registry in self.registries)
         if self._known.get("versions") != versions or None in versions:
@@ -156,12 +156,32 @@ def make_mask(
 ) -> Mask | None:
     """Make the mask of a call. None if its tool declares no secrets, or is not compiled.
 
-    A tool whose parameters were not compiled has not run. For the ``params`` see `RedactionPolicy.redact`.
+    A tool whose parameters were not compiled has not run. For the ``params`` see `RedactionPolicy.redact`. Of a
+    composite tool, whose calls may hold secrets of other tools, all is withheld where one of the pipeline declares any.
     """
     guard = None if tool is None else tool.parameters.secrets
     if guard is None:
-        return None
+        return _WITHHOLDING if tool is not None and tool.composite and _may_pass_secrets(call) else None
     return guard.make_mask(call.arguments, call.params if isinstance(call, ValidCall) else params, foreign_text)
+
+
+def redact_arguments(call: Call, tool: Tool[..., Any], arguments: Mapping[str, Any]) -> object:
+    """The valid arguments of a call as a store keeps them: without declared secrets, also those sent again elsewhere.
+
+    Args:
+        call: The call.
+        tool: Its tool, whose parameters are compiled.
+        arguments: Its arguments as JSON values. Of a composite tool the names are kept.
+    """
+    guard = tool.parameters.secrets
+    if guard is not None:
+        return guard.redact_all(arguments)
+    return dict.fromkeys(arguments, REDACTED) if tool.composite and _may_pass_secrets(call) else arguments
+
+
+def _may_pass_secrets(call: Call) -> bool:
+    """Whether a tool of the pipeline that runs a call declares a secret."""
+    return call.guards is not None and any(guard.may_pass_secrets for guard in call.guards.each)
 
 
 def check_foreign_text(owner: object, attribute: attrs.Attribute[Any], given: object) -> None:

@@ -38,7 +38,7 @@ class LastCall:
     """The last call of one tool."""
 
     conversation: Conversation
-    params: dict[str, Any] | None = None
+    params: dict[str, Any] | None = attrs.field(default=None, repr=False)
     digest: object = None  # of the outcome
     row: Row | None = None  # None: the call repeated nothing
     newest: bool = False  # of all; then its arguments are not weighed yet

@@ -21,7 +21,8 @@ anything else, such as ValueError and KeyError         ``internal``: it stays a 
 
 ``reveal=`` also lets the model see the text of an exception whose kind another line decides. An exception group counts
 as the exceptions in it, if they all mean the same kind. For a mutating tool none of this says that nothing happened:
-another request of the same body may have taken effect. Only `ToolFailed` and ``errors=`` of the tool can say so.
+another request of the same body may have taken effect. Only `ToolFailed` and ``errors=`` of the tool can say so, and
+of a tool with ``one_request=True`` a 429, a refused connection and a name that has no address.
 
 Of a tool that declares secrets ``reveal=`` lets no text pass, for an exception may hold a secret in any code.
 """
@@ -30,9 +31,11 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, cast
 
+import attrs
+
 from ..base.foreign_values import or_default
 from ..base.setup_error import SetupError
-from ..engine.errors import Crashed, ExecutionFailed, ToolError
+from ..engine.errors import Crashed, ExecutionFailed, TimedOut, ToolError, Transient
 from ..privacy import ForeignText, PublicText, approved, withholds
 from .client_exceptions import WITHOUT_MEANING, find_meaning
 from .definition import Tool
@@ -68,7 +71,7 @@ def classify(
     own = tool.errors
     tables = () if own is None and errors is None else tuple(each for each in (own, errors) if each is not None)
     reveal = () if withholds(tool, foreign_text) else tool.reveal
-    found = _classify(error.cause, tool, now, tables, reveal, _MAX_DEPTH)
+    found = _free(_classify(error.cause, tool, now, tables, reveal, _MAX_DEPTH), tool)
     return error if found is None or (type(found) is Crashed and found.cause is error.cause) else found
 
 
@@ -90,7 +93,16 @@ def classify_own(error: Crashed, tool: Tool[..., Any], foreign_text: ForeignText
         return None
     single = _unwrap(error.cause)
     reveal = () if withholds(tool, foreign_text) else tool.reveal
-    return None if isinstance(single, ToolFailed) else tool.errors.find(single, tool.name, read_text(single, reveal))
+    if isinstance(single, ToolFailed):
+        return None
+    return _free(tool.errors.find(single, tool.name, read_text(single, reveal)), tool)
+
+
+def _free(error: ToolError | None, tool: Tool[..., Any]) -> ToolError | None:
+    """The error, with ``landed`` "no" where it leaves that open and its exception proves it."""
+    if isinstance(error, (TimedOut, Transient)) and error.landed == "maybe" and tool.proves_no_effect(error):
+        return attrs.evolve(error, landed="no")
+    return error
 
 
 @or_default(approved(""))

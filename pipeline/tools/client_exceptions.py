@@ -8,9 +8,9 @@ here, and so it is a crash: add rows for clients of your own with ``errors=``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
-from ..base.foreign_values import FaultBarrier
+from ..base.foreign_values import FaultBarrier, or_default
 from .client_rules import (
     UNDECODABLE,
     read_aiohttp,
@@ -26,6 +26,7 @@ from .client_rules import (
     read_sqlite,
     read_subprocess,
     read_urllib3,
+    was_not_connected,
 )
 from .failure import ToolFailed
 from .http_failures import SHOWS_STATUS, Kind, Meaning, read_status
@@ -135,7 +136,6 @@ MEANINGS: Mapping[str, Mapping[str, Rule]] = {
     },
     "stripe": {"APIConnectionError": read_connection},  # these have no status; all others of theirs have one
     "notion_client": {"RequestTimeoutError": "timeout"},
-    "google": {"RetryError": "timeout", "DefaultCredentialsError": "configuration", "RefreshError": "configuration"},
     "clickhouse_driver": {"NetworkError": read_connection, "SocketTimeoutError": "timeout", "Error": "internal"},
     "grpc": {"RpcError": read_grpc, "FutureTimeoutError": "timeout"},
     "asyncpg": {"PostgresError": read_postgres, "TargetServerAttributeNotMatched": "transient"},
@@ -173,6 +173,23 @@ MEANINGS: Mapping[str, Mapping[str, Rule]] = {
         "OperationFailure": read_mongo,
     },
 }
+
+
+@or_default(default=False)
+def proves_no_effect(exc: object) -> bool:
+    """Whether an exception proves that the request which raised it had no effect.
+
+    True for a 429, or a 403 that is a rate limit; for a connection that was refused or never made; and for a name that
+    has no address. False for everything else, and for an exception that no row knows, whatever its cause.
+
+    Args:
+        exc: An exception. Of a group each must prove it.
+    """
+    if isinstance(exc, BaseExceptionGroup):
+        return all(map(proves_no_effect, cast("BaseExceptionGroup[BaseException]", exc).exceptions))
+    if not isinstance(exc, BaseException) or (meaning := find_meaning(exc)) is None or meaning.kind == "internal":
+        return False
+    return meaning.limited or was_not_connected(exc)
 
 
 def find_meaning(exc: BaseException) -> Meaning | None:

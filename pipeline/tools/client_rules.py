@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import re
+import socket
 import ssl
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ..privacy import PublicText, approved
-from .http_failures import Kind, Meaning, as_response, kind_of_status, refusal_of
+from .http_failures import Kind, Meaning, as_response
 
+_MAX_TEXT = 2_000  # characters
 _MAX_CHAIN = 8  # exceptions within exceptions that are read: one may contain itself
 _UNREACHABLE = frozenset(
     (
@@ -37,6 +40,13 @@ _FILE_REFUSALS: Mapping[int, PublicText] = {
     errno.EROFS: PublicText("It cannot be changed: its file system is read-only."),
     errno.ENOSPC: PublicText("There is no space left."),
     errno.EDQUOT: PublicText("There is no space left."),
+}
+# Exceptions of these classes, or below them, are raised before a request is sent, whatever their reason.
+NOT_SENT: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("httpx", "httpx2", "httpcore", "httpcore2"), frozenset(("ConnectError",))),
+    "aiohttp": frozenset(("ClientConnectorError",)),
+    "urllib3": frozenset(("NewConnectionError", "NameResolutionError")),
+    "botocore": frozenset(("EndpointConnectionError",)),
 }
 _FILE_CLASSES: Mapping[type[OSError], int] = {  # raised without a number
     IsADirectoryError: errno.EISDIR,
@@ -180,10 +190,11 @@ def read_botocore(exc: BaseException) -> Kind | Meaning | None:
     """A ClientError: the code of the service, else the HTTP status."""
     response: Any = getattr(exc, "response", None)
     metadata = response.get("ResponseMetadata", {})
+    read = as_response(metadata.get("HTTPStatusCode"), metadata.get("HTTPHeaders"))
     kind = _AWS_CODES.get(str(response.get("Error", {}).get("Code")))
-    found = kind or kind_of_status(metadata.get("HTTPStatusCode"))
-    text = refusal_of(metadata.get("HTTPStatusCode"), found)
-    return None if found is None else Meaning(found, metadata.get("HTTPHeaders"), text)
+    if kind is None or read is None:
+        return read or kind
+    return read._replace(kind=kind, text=PublicText(""))
 
 
 def read_grpc(exc: BaseException) -> Kind | Meaning | None:
@@ -244,6 +255,26 @@ def read_mongo(exc: BaseException) -> Kind:
     if not isinstance(code, int):
         return "internal"
     return "transient" if code in _MONGO_LATER else _MONGO_CODES.get(code, "internal")  # some are as an HTTP status is
+
+
+def was_not_connected(exc: BaseException) -> bool:
+    """Whether an exception, or one that it names as its reason, says that a connection was never made.
+
+    It was refused, or the name of the host has no address. An `OSError` of several attempts counts if all were refused.
+    """
+    for each in _walk_reasons(exc):
+        if isinstance(each, BaseExceptionGroup):
+            return all(map(was_not_connected, cast("BaseExceptionGroup[BaseException]", each).exceptions))
+        if isinstance(each, (ConnectionRefusedError, socket.gaierror, socket.herror)):
+            return True
+        for cls in type(each).__mro__:
+            if cls.__name__ in NOT_SENT.get(str(cls.__module__).partition(".")[0], ()):
+                return True
+        if type(each) is OSError and each.errno is None:
+            attempts = re.findall(r"\[Errno (\d+)\]", str(each)[:_MAX_TEXT])
+            if attempts and all(int(number) == errno.ECONNREFUSED for number in attempts):
+                return True
+    return False
 
 
 def _walk_reasons(exc: BaseException) -> Iterator[BaseException]:

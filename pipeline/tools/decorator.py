@@ -206,6 +206,9 @@ class ToolDecorator:
             known. It is asked before an equal call is refused; default: none.
         composite: Whether the only effects of the tool are those of the calls that it makes through its context, as
             with `batch`, so that nothing is remembered of the tool itself; default: False.
+        one_request: Whether the body makes one request and no more, redirects and repetitions of its client included.
+            Then a 429, a refused connection and a name that does not resolve prove that nothing happened, and the call
+            may be made again; default: False, for a second request may be refused after the first had its effect.
         undeclared: The treatment of arguments that the schema does not declare: ``reject`` refuses the call, ``drop``
             leaves them out and records that as a repair, ``pass`` hands them on (a function then needs ``**kwargs``).
             None, the default: as the schema says, and of a function ``pass`` with ``**kwargs`` and else ``reject``.

@@ -14,6 +14,7 @@ from ..base.setup_error import SetupError
 from ..engine.errors import ToolError
 from ..parameters import Parameters, Parse, Undeclared, check_schema, copy_containers
 from ..privacy import PublicText
+from .client_exceptions import proves_no_effect
 from .error_tables import ErrorTable, build_error, declared
 from .failure import ToolFailed
 from .tool_options import (
@@ -90,6 +91,7 @@ class Tool(Generic[P, T]):
         attempts: Attempts of a call, for the stage `Retry`. None: as the stage says.
         verify: Finds out what became of a lost call. None: nothing does.
         composite: Whether its only effects are those of the calls that it makes.
+        one_request: Whether its body makes one request, so that a refused one proves that there was no effect.
         origin: Where it was defined, for the texts of set-up errors.
         parameters: The schema of its arguments, compiled.
         anywhere: Whether ``run_in`` was left open, so that a pipeline may choose.
@@ -123,6 +125,7 @@ class Tool(Generic[P, T]):
     attempts: int | None = attrs.field(default=None, repr=False)
     verify: Verify | None = attrs.field(default=None, repr=False)
     composite: bool = attrs.field(default=False, repr=False)
+    one_request: bool = attrs.field(default=False, repr=False)
     origin: str = attrs.field(default="", repr=False)
     parameters: Parameters = attrs.field(
         default=attrs.Factory(_read_parameters, takes_self=True), repr=False, kw_only=True, on_setattr=_forget_parse
@@ -148,6 +151,10 @@ class Tool(Generic[P, T]):
         if isinstance(said, ToolFailed):
             return declared(said, self.name)
         return build_error(said or "not_found", self.name, PublicText(""))
+
+    def proves_no_effect(self, error: object) -> bool:
+        """Whether an error of its body proves that nothing happened: it makes one request, which was not taken."""
+        return self.one_request and proves_no_effect(getattr(error, "cause", None))
 
     @staticmethod
     def from_schema(

@@ -23,6 +23,7 @@ class Meaning(NamedTuple):
     headers: Any = None  # of an HTTP response, for the wait that it asks for
     text: PublicText = PublicText("")  # a fixed text, never the text of the exception
     source: BaseException | None = None  # an exception that may hold the body of the response
+    limited: bool = False  # the service takes no more requests for now, so it did nothing for this one
 
 
 # Where clients keep a status; the first that is one from 400 to 599 counts. PyGithub, Notion and Kubernetes have
@@ -59,6 +60,7 @@ _REFUSALS: Mapping[object, PublicText] = {  # RFC 9110 section 15.5; 422 is its 
 }
 _STATUS_KINDS: dict[int, FailureKind] = {401: "configuration", 403: "permission", 404: "not_found", 410: "not_found"}
 _FORBIDDEN = 403
+_TOO_MANY = 429
 
 _LIMITS = ("x-ratelimit-", "ratelimit-", "x-rate-limit-")  # GitHub and most; the draft of the IETF; X
 _MAX_HEADERS = 200
@@ -95,9 +97,10 @@ def as_response(status: object, headers: object, source: BaseException | None = 
     kind: Kind | None = kind_of_status(status)
     if kind is None:
         return None
+    limited = status == _TOO_MANY
     if status == _FORBIDDEN and headers and _is_limited(_read_headers(headers)):
-        kind = "transient"
-    return Meaning(kind, headers, refusal_of(status, kind), source)
+        kind, limited = "transient", True
+    return Meaning(kind, headers, refusal_of(status, kind), source, limited)
 
 
 @or_default(None)

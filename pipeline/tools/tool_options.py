@@ -43,6 +43,7 @@ class ToolOptions(TypedDict, total=False):
     verify_with: str | None
     verify: Verify | None
     composite: bool
+    one_request: bool
     undeclared: Undeclared | None
     detect: Detector | None
     nothing: Nothing

@@ -11,7 +11,7 @@ import attrs
 from returns.result import Success
 
 from ..errors import Landed
-from .guard import Guard, NotBegunError
+from .guard import Guard, NotBegunError, tool_of
 from .landed import as_maybe_landed, as_not_landed, landed_of
 from .one_effect import OneEffect
 from .open_tools import Gate, OpenTools
@@ -135,7 +135,7 @@ class Guards:
         if self.lock is None:
             return outcome
         # Not under the lock: it reads attributes of the tool's exception.
-        landed: Landed = "yes" if type(outcome) is Success else landed_of(outcome)
+        landed: Landed = "yes" if type(outcome) is Success else landed_of(outcome, tool_of(call))
         with self.lock:
             for entry in self.entries:
                 if entry.undecided:
@@ -148,7 +148,7 @@ class Guards:
 
     def learn_end(self, call: Call, outcome: Outcome) -> None:
         """Learn the outcome of a body, so that those around it need not say it. Under the lock."""
-        landed = landed_of(outcome)
+        landed = landed_of(outcome, tool_of(call))
         for entry in self.entries:
             if entry.undecided:
                 entry.forget(call)

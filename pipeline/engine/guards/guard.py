@@ -31,6 +31,11 @@ class Guard:
 
     counts_bodies: ClassVar[bool] = False  # whether it has to learn of each body, or is only asked
 
+    @property
+    def may_pass_secrets(self) -> bool:
+        """Whether calls that the tool makes through its pipeline may hold declared secrets. By default they do not."""
+        return False
+
     def refuse(self, call: Call) -> Outcome | None:  # noqa: ARG002
         """The answer in place of the body; None: it may begin."""
         return None

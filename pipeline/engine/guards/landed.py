@@ -17,8 +17,13 @@ E = TypeVar("E")
 _BY_ANSWER: dict[object, Landed] = {"yes": "yes", "no": "no", "maybe": "maybe", True: "yes", False: "no"}
 
 
-def landed_of(outcome: object) -> Landed:
-    """Whether the side effect of a body that ran happened, as far as the outcome of that body says it."""
+def landed_of(outcome: object, tool: Tool[..., Any] | None = None) -> Landed:
+    """Whether the side effect of a body that ran happened, as far as the outcome of that body says it.
+
+    Args:
+        outcome: The outcome.
+        tool: Whose body it was. Default None: not known, so nothing that it declares counts.
+    """
     if type(outcome) is Success:
         return "yes"
     error: Any = cast("Failure[Any]", outcome).failure() if type(outcome) is Failure else None
@@ -26,7 +31,10 @@ def landed_of(outcome: object) -> Landed:
         return "no"
     witness = error if hasattr(error, "landed") else getattr(error, "cause", None)  # a ToolFailed is a cause, and knows
     landed: Any = getattr(witness, "landed", "maybe")
-    return _BY_ANSWER.get(landed, "maybe") if landed.__hash__ else "maybe"
+    found = _BY_ANSWER.get(landed, "maybe") if landed.__hash__ else "maybe"
+    if found == "maybe" and tool is not None and tool.proves_no_effect(error):
+        return "no"
+    return found
 
 
 def as_outcome_unknown(error: Any, tool: Tool[..., Any]) -> OutcomeUnknown:

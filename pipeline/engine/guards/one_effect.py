@@ -31,10 +31,10 @@ class OneEffect(Bodies):
     # Of the body that began last. Not its call: that one holds its guards, and the two would never be freed at once.
     begun_tool: Tool[..., Any] | None = None
     begun_key: str = ""
-    begun_params: Any = None  # only where `ask` is set
+    begun_params: Any = attrs.field(default=None, repr=False)  # only where `ask` is set
     happened: bool = False  # a body said so
     raised: bool = False  # that body raised an exception, which is no `ToolFailed`
-    said: Outcome | None = None  # what that body answered, if it failed
+    said: Outcome | None = attrs.field(default=None, repr=False)  # what that body answered, if it failed
     unsure: int = (
         0  # middlewares that the call entered and that did not call on, and do not say whether they run bodies
     )

@@ -102,6 +102,7 @@ class LiveReport(CallReport):
         self.tool = getattr(call, "tool", self.tool)
         self.repairs = getattr(call, "repairs", self.repairs)
         self.params = getattr(call, "params", self.params)
+        self._redacted = None  # a stage in front may have asked for it, when nothing was known of secrets
         if self.whole is not None:
             self.whole.find(call)
 

@@ -92,7 +92,7 @@ class Progress:
 
     done: float
     total: float | None = None
-    message: str = ""
+    message: str = attrs.field(default="", repr=False)  # it may hold a secret
     at: int = attrs.field(default=0, repr=False, eq=False)
 
     def read(self) -> tuple[float | None, float | None, str]:
