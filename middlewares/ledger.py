@@ -212,7 +212,7 @@ class Ledger:
         is_kept = outcome is not None and not (known == "no" and isinstance(error, (NotExecuted, Unavailable)))
         kept = write_outcome(cast("Outcome", outcome), call) if is_kept else None
         success: Delivery | None = None
-        if self.repeats == "replay" and known == "yes" and kept is not None:
+        if self.repeats == "replay" and known == "yes" and kept is not None and claim.names.succeeded:
             success = {"id": claim.names.id, "reply": call.reply, "outcome": kept, "done": timing.wall_time()}
 
         async def write() -> None:
@@ -286,7 +286,7 @@ class Ledger:
 
     async def _find_success(self, call: ValidCall, names: Names) -> Outcome | None:
         """The success of an equal call of an earlier reply; None: there was none."""
-        _, done = await self._records.read(names.succeeded)
+        _, done = await self._records.read(names.succeeded)  # "": nothing is found
         if not done or done["id"] == names.id or (call.reply and done["reply"] == call.reply):
             return None
         return self._mark(call, read_outcome(done["outcome"], call.tool), done["done"])
@@ -344,7 +344,7 @@ class Ledger:
             return self._mark(call, read_outcome(kept["outcome"], call.tool), kept["done"])
         if call.tool.effect != "mutating":
             return None
-        found = await ask_verify(call, None, kept["key"])
+        found = await ask_verify(call, call, kept["key"])
         if type(found) is Failure:
             return None  # it did not happen, and never will
         if found is None and kept["state"] == "ended":
@@ -364,21 +364,23 @@ class Ledger:
         """
         lost: dict[str, list[Any]] = dict(intent.get("lost", {}))
         died: list[str] = []
-        for id_, (owner, key) in intent.get("open", {}).items():
+        for id_, (owner, key, strict) in intent.get("open", {}).items():
             if not await lives(self.store, owner, id_):
-                lost[id_] = [key, "lost", intent["at"]]
+                lost[id_] = [key, "lost", intent["at"], strict]
                 died.append(id_)
         if call.tool.effect != "keyed":  # it has been asked what became of it
             lost.pop(names.id, None)
-        for id_, (key, known, at) in lost.items():
+        for id_, (key, known, at, strict) in sorted(lost.items(), key=lambda each: each[1][3] != names.strict):
+            is_equal = id_ == names.id or (bool(strict) and strict == names.strict)
             if call.tool.effect == "idempotent":
                 break
             if known == "lift" and await self._records.has_changed(names, at):
                 await self._records.lift(id_, names.intent)
                 return None, None, ""
-            if call.tool.effect == "keyed":
+            if call.tool.effect == "keyed" and is_equal:
                 return None, tuple(died), key
-            found = await ask_verify(call, None, key)
+            # One that is not strictly equal cannot stand for the lost call, whose key and answer are not its own.
+            found = await ask_verify(call, call, key) if is_equal else None
             if found is None:
                 return _unknown(call), None, ""
             outcome = write_outcome(found, call) if type(found) is Success else None
@@ -416,9 +418,9 @@ class Ledger:
     async def _list_undecided(self) -> AsyncIterator[Undecided]:
         async for _, intent in self._records.list("i/"):
             about = intent["principal"], intent["conversation"]
-            for id_, (key, _, at) in intent["lost"].items():
+            for id_, (key, _, at, _) in intent["lost"].items():
                 yield Undecided(id_, intent["tool"], key, *about, at)
-            for id_, (owner, key) in intent["open"].items():
+            for id_, (owner, key, _) in intent["open"].items():
                 if not await lives(self.store, owner, id_):
                     yield Undecided(id_, intent["tool"], key, *about, intent["at"])
 

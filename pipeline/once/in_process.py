@@ -38,7 +38,7 @@ from ..engine.errors import (
 )
 from ..engine.guards import Guards, OneEffect
 from ..privacy import approved
-from .intents import written_digest
+from .intents import are_written_alike
 from .undecided import CONVERSATIONS, Conversation, Lost
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, fl
 async def _join(call: ValidCall, effect: OneEffect, inside: Inside, flights: Flights, key: FlightKey) -> Outcome:
     """Wait for a twin, and run only if it is none, or ended without an answer."""
     while (first := flights.running.setdefault(key, call)) is not call:
-        if not _are_equal(first, call):
+        if not are_written_alike(first, call):
             return await _run(call, effect, inside, None)
         flight = flights.board(key, first)
         if flight is None:
@@ -235,20 +235,24 @@ def _lift(call: ValidCall, effect: OneEffect, scope: Conversation | None) -> Non
 async def _ask_known(call: ValidCall, known: Conversation) -> tuple[Lost | None, Outcome | None]:
     """The lost call that a call repeats and whose key it has to take; and the answer, if it must not run."""
     tool = call.tool
-    while (lost := known.find(call, getattr(call, "params", None))) is not None and tool.effect == "mutating":
+    while (lost := known.find(call, getattr(call, "params", None))) is not None and tool.effect in _REMEMBERED:
+        is_equal = known.is_equal(lost, call, getattr(call, "params", None))
+        if tool.effect == "keyed" and is_equal:
+            return lost, None
         began = perf_counter_ns()
-        found = await ask_verify(call, lost.call, lost.key)
+        found = await ask_verify(call, lost.call or (call if is_equal else None), lost.key)
+        if found is not None:
+            known.decide(lost)
+        if type(found) is Success and is_equal:
+            if call.report is not None:
+                call.report.replayed = True
+            return None, found
         if found is None:
             if call.report is not None:
                 took = (ended := perf_counter_ns()) - began
                 call.report.rows.append(("once", began, ended, OutcomeUnknown.kind, 0, _UNDECIDED, took))
             return lost, _unknown(tool)
-        known.decide(lost)
-        if type(found) is Success:
-            if call.report is not None:
-                call.report.replayed = True
-            return None, found
-    return lost, None
+    return None, None
 
 
 def read_end(effect: OneEffect, error: Any) -> bool | None:
@@ -275,15 +279,20 @@ def read_end(effect: OneEffect, error: Any) -> bool | None:
 async def ask_verify(call: ValidCall, lost: ValidCall | None, key: str) -> Outcome | None:
     """Ask the tool's own ``verify=`` what became of a lost call.
 
+    Args:
+        call: The call that asks.
+        lost: The lost call, or a strictly equal one. None: neither is known, so nobody is asked.
+        key: The idempotency key of the lost call.
+
     Returns:
         Success: it took effect, with this value. A Failure: it did not, and never will. None: that is not known.
     """
     tool = call.tool
-    if tool.verify is None:
+    if tool.verify is None or lost is None:
         return None
     found: Any = None
     with FaultBarrier():  # a user's function; where it raises, nothing is known
-        found = tool.verify(lost or call, key)
+        found = tool.verify(lost, key)
         if isawaitable(found):
             found = await found
     if type(found) is Success:
@@ -311,9 +320,13 @@ def _refuse(call: Any) -> Outcome | None:
 
 def _refuse_in(known: Conversation, call: Any) -> Outcome | None:
     tool: Tool[..., Any] | None = getattr(call, "tool", None)
-    if tool is None or tool.effect != "mutating" or not known.lost:
+    if tool is None or tool.effect not in _REMEMBERED or not known.lost:
         return None
-    return _unknown(tool) if known.find(call, getattr(call, "params", None)) is not None else None
+    params = getattr(call, "params", None)
+    lost = known.find(call, params)
+    if lost is None or (tool.effect == "keyed" and known.is_equal(lost, call, params)):
+        return None
+    return _unknown(tool)
 
 
 def _unknown(tool: Tool[..., Any]) -> Outcome:
@@ -322,7 +335,7 @@ def _unknown(tool: Tool[..., Any]) -> Outcome:
 
 def _remember(call: ValidCall, effect: OneEffect, scope: Conversation | None, *, liftable: bool) -> None:
     tool = effect.begun_tool
-    if tool is None or tool.effect not in ("mutating", "keyed") or tool.composite:
+    if tool is None or tool.effect not in _REMEMBERED or tool.composite:
         return
     if scope is None and not call.conversation:
         return
@@ -344,10 +357,6 @@ def _reread(call: ValidCall) -> dict[str, Any]:
     return call.params
 
 
-def _are_equal(one: Call, other: Call) -> bool:
-    return one.arguments is other.arguments or written_digest(one) == written_digest(other)
-
-
 def _tell_part(error: Any, tool: Tool[..., Any] | None) -> Outcome | None:
     """The error with the advice to check first; None where it has advice of its own, or no place for it."""
     if tool is None or tool.effect != "mutating" or not isinstance(error, _WITH_DETAILS) or error.details.suggestion:
@@ -357,5 +366,6 @@ def _tell_part(error: Any, tool: Tool[..., Any] | None) -> Outcome | None:
     return Failure(attrs.evolve(error, details=attrs.evolve(error.details, suggestion=advice)))
 
 
+_REMEMBERED = ("mutating", "keyed")
 _UNDECIDED = "an equal call of this conversation is undecided"
 _WITH_DETAILS = (ResourceNotFound, ExecutionFailed, Denied, NeedsSetup, InvalidParams)

@@ -24,7 +24,7 @@ from ..base.setup_error import SetupError
 from ..engine.call import ValidCall, make_uuid
 from ..stores import Change, Entry, Store
 from .digests import join_digest
-from .intents import delivery_of, intent_of, written_digest
+from .intents import delivery_of, intent_of, write_arguments
 from .owners import Owner
 
 if TYPE_CHECKING:
@@ -60,8 +60,9 @@ class Names:
     Attributes:
         id: The delivery, as `Ledger.resolve` takes it.
         delivery: "": the call has no id, so it cannot be delivered again.
-        intent: Its intent.
-        succeeded: The key of a success of its intent, where those are replayed.
+        intent: Its intent, by loose equality.
+        strict: Its digest by strict equality. "": no call is equal to it.
+        succeeded: The key of a success of a strictly equal intent, where those are replayed. "": there can be none.
         changed: Begins the keys of the tools that changed something in its conversation. "": they are not needed.
         tool: The last part of such a key.
     """
@@ -69,6 +70,7 @@ class Names:
     id: str
     delivery: str
     intent: str
+    strict: str
     succeeded: str
     changed: str
     tool: str
@@ -77,12 +79,13 @@ class Names:
     def of(call: ValidCall, secret: bytes) -> Names:
         """The names of a call."""
         tag = _make_tag(call.principal, call.conversation, secret)
-        written = written_digest(call)
-        asked = tag + intent_of(call, call.params, secret, written)
+        written = write_arguments(call)
+        asked = intent_of(call, call.params, secret, written)
         given = delivery_of(call, secret, written)
         id_ = f"{tag}{given}" if given else f"{tag}~{make_uuid()}"
         tool = _digest_name(call.tool.name, secret)
-        return Names(id_, _delivery_key(id_), f"i/{asked}", f"r/{asked}", f"s/{tag}", tool)
+        succeeded = asked.strict and f"r/{tag}{asked.strict}"
+        return Names(id_, _delivery_key(id_), f"i/{tag}{asked.loose}", asked.strict, succeeded, f"s/{tag}", tool)
 
 
 @attrs.frozen
@@ -147,9 +150,10 @@ class Records:
         entry, intent = seen
         opened, gone = dict(intent.get("open", {})), dict(intent.get("lost", {}))
         for id_ in died:
-            gone[id_] = [opened.pop(id_)[1], "lost", timing.wall_time()]
+            _, key, strict = opened.pop(id_)
+            gone[id_] = [key, "lost", timing.wall_time(), strict]
         decides = tuple(id_ for id_, (key, *_) in gone.items() if key and key == delivery["key"])
-        opened[names.id] = [owner.name, delivery["key"]]
+        opened[names.id] = [owner.name, delivery["key"], names.strict]
         if call.tool.effect != "keyed":  # a key stays that of the intent until an answer to it decides
             gone.pop(names.id, None)
         about = {"tool": call.tool.name, "principal": call.principal, "conversation": call.conversation}
@@ -262,7 +266,7 @@ class Records:
         if known in ("yes", "told"):
             lost.pop(id_, None)
         elif known in UNDECIDED and was_open is not None:
-            lost[id_] = [was_open[1], known, timing.wall_time()]
+            lost[id_] = [was_open[1], known, timing.wall_time(), was_open[2]]
         return [self._change(intent, {**state, "open": opened, "lost": lost}, entry.version)]
 
     def _change(self, key: str, intent: Intent, expect: int | None) -> Change:
@@ -303,7 +307,7 @@ def _end_in(intent: Intent, claim: Claim, known: Known, at: float) -> Intent:
     opened, lost = dict(intent["open"]), dict(intent["lost"])
     opened.pop(claim.names.id, None)
     if known in UNDECIDED and intent["effect"] != "idempotent":  # which may run again in any case
-        lost[claim.names.id] = [claim.key, known, at]
+        lost[claim.names.id] = [claim.key, known, at, claim.names.strict]
     elif known in ("yes", "told"):
         for id_ in (claim.names.id, *claim.decides):
             lost.pop(id_, None)

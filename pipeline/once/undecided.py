@@ -6,7 +6,6 @@ here. It stays for an hour, or until it is known what became of it.
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from os import urandom
@@ -17,10 +16,9 @@ from weakref import ReferenceType, ref
 import attrs
 
 from ..base import timing
-from ..base.foreign_values import or_default
 from ..base.forking import register_after_fork
-from .digests import NotPlainError, canonical
-from .intents import params_digest, written_digest
+from .digests import join_digest
+from .intents import read_asked, write_arguments
 
 if TYPE_CHECKING:
     from ..engine.call import ResolvedCall
@@ -37,7 +35,9 @@ class Lost:
     """A call that may have taken effect.
 
     Attributes:
-        names: The digests of its params, and of its arguments as written: a call that shares one asks for the same.
+        strict: The digest of its params by strict equality; "": nothing is strictly equal to it.
+        names: The digests of its params by loose equality, and of its arguments as written: a call that shares one asks
+            for the same.
         key: The idempotency key that its body had.
         tool: Its tool.
         liftable: An exception said what was wrong, so once another tool has changed something the call is honest again.
@@ -46,6 +46,7 @@ class Lost:
         call: The call without its report and guards, for ``verify=``; None for a tool without one.
     """
 
+    strict: str
     names: tuple[str, ...]
     key: str
     tool: ReferenceType[Tool[..., Any]]
@@ -61,11 +62,12 @@ class Lost:
     @staticmethod
     def of(call: ResolvedCall, params: Mapping[str, object] | None, key: str, *, liftable: bool) -> Lost:
         """The record of a call that was lost just now."""
-        names, tool = _name(call, params), ref(_own(call.tool))
+        strict, names, length = _name(call, params)
+        tool = ref(_own(call.tool))
         if call.tool.verify is None:
-            return Lost(names, key, tool, liftable, timing.monotonic())
-        size = _BYTES_EACH + 4 * _length(params) + 4 * _length(call.arguments)
-        return Lost(names, key, tool, liftable, timing.monotonic(), size, call.under(None, None))
+            return Lost(strict, names, key, tool, liftable, timing.monotonic())
+        size = _BYTES_EACH + 8 * length
+        return Lost(strict, names, key, tool, liftable, timing.monotonic(), size, call.under(None, None))
 
 
 @attrs.define(eq=False)
@@ -81,11 +83,19 @@ class Conversation:
         return sum(each.size for each in self.lost)
 
     def find(self, call: ResolvedCall, params: Mapping[str, object] | None) -> Lost | None:
-        """The undecided intent that is equal to the intent of a call; None: there is none."""
+        """The undecided intent that is loosely equal to that of a call, a strictly equal one first; None: none is."""
         tool, oldest = _own(call.tool), timing.monotonic() - _FORGET_AFTER
         same = [each for each in self.lost if each.tool() is tool and each.at > oldest]
-        names = frozenset(_name(call, params)) if same else frozenset[str]()
-        return next((each for each in same if not names.isdisjoint(each.names)), None)
+        if not same:
+            return None
+        strict, names, _ = _name(call, params)
+        same = [each for each in same if not frozenset(names).isdisjoint(each.names)]
+        exact = (each for each in same if strict and each.strict == strict)
+        return next(exact, same[0] if same else None)
+
+    def is_equal(self, lost: Lost, call: ResolvedCall, params: Mapping[str, object] | None) -> bool:
+        """Whether a call is strictly equal to a lost one, whose key and answer are its own then."""
+        return bool(lost.strict) and lost.strict == _name(call, params)[0]
 
     def add(self, lost: Lost) -> None:
         """Remember a lost call, in place of an earlier one with its key."""
@@ -167,20 +177,17 @@ class Conversations:
 CONVERSATIONS = Conversations()
 
 
-def _name(call: ResolvedCall, params: Mapping[str, object] | None) -> tuple[str, ...]:
-    written = "written:" + written_digest(call, _SECRET)
-    try:
-        return (written,) if params is None else (params_digest(call.tool, params, _SECRET), written)
-    except NotPlainError:
-        return (written,)
+def _name(call: ResolvedCall, params: Mapping[str, object] | None) -> tuple[str, tuple[str, ...], int]:
+    """The strict digest, the loose ones, and the length of what was written."""
+    written = write_arguments(call)
+    asked = read_asked(call, params, written)
+    loose = join_digest(asked.loose, secret=_SECRET)
+    strict = loose if asked.strict == asked.loose else asked.strict and join_digest(asked.strict, secret=_SECRET)
+    as_written = join_digest("written:" + written, secret=_SECRET)
+    return strict, (loose,) if loose == as_written else (loose, as_written), len(written)
 
 
 def _own(tool: Tool[..., Any]) -> Tool[..., Any]:
     while tool.overrides is not None:
         tool = tool.overrides
     return tool
-
-
-@or_default(_BYTES_EACH)
-def _length(value: object) -> int:
-    return len(json.dumps(canonical(value)))
