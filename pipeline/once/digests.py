@@ -103,10 +103,12 @@ def write_loose(value: object, schema: Schema, parts: Parts = ()) -> str:
 def is_written_alike(value: object) -> bool:
     """Whether a value is a scalar whose two forms are one, wherever it stands. False: that is not known."""
     kind = type(value)
-    if kind is str:
-        text = cast("str", value)
-        return text.isascii() and text.strip() == text and not _IS_NUMBER.match(text[:_LONGEST_NUMBER])
-    return kind is int or kind is bool or value is None
+    if kind is int or kind is bool or value is None:
+        return True
+    if kind is not str:
+        return False
+    text = cast("str", value)
+    return text.isascii() and text.strip() == text and not _IS_NUMBER.match(text[:_LONGEST_NUMBER])
 
 
 class _Form:
@@ -116,7 +118,7 @@ class _Form:
         self._schema = schema
 
     def write(self, value: Any, parts: Parts, depth: int) -> str:
-        kind = type(value)
+        kind = cast("type[Any]", type(value))
         if kind is str:  # before all others, for most are texts, integers and dicts
             return self._text(value, parts)
         if kind is int:
@@ -137,7 +139,7 @@ class _Form:
     def _other(self, value: Any, parts: Parts, depth: int) -> str:
         """The form of a value that is no plain JSON, beside the name of its type."""
         if isinstance(value, Enum):
-            named = value.name
+            named: Any = value.name  # None: a combination of flags
             return self.write(value.value, parts, depth) if named is None else f"e{len(named)}:{named}"
         if (said := _moment(value)) or (said := _said(value)):
             return said
@@ -163,9 +165,9 @@ class _Form:
             pairs = [[key, each] for key, each in cast("OrderedDict[Any, Any]", value).items()]
             return f"l{self._items(pairs, (*parts, -1), depth)}"
         if isinstance(value, dict):
-            return f"m{self._pairs(dict.items(cast('dict[Any, Any]', value)), parts, depth)}"
+            return f"m{self._pairs(_DICT.items(value), parts, depth)}"
         if isinstance(value, (list, tuple, deque)):
-            return f"l{self._items(value, parts, depth)}"
+            return f"l{self._items(cast('list[Any]', value), parts, depth)}"
         if isinstance(value, (set, frozenset)):
             return f"l{_count(sorted(self.write(each, (*parts, 0), depth) for each in cast('set[Any]', value)))}"
         if isinstance(value, complex):
@@ -216,6 +218,9 @@ def _count(forms: list[str]) -> str:
     return f"{len(forms)}:{''.join(forms)}"
 
 
+_DICT: Any = dict  # its methods read a subclass as well, whatever that says itself
+
+
 def _name(kind: type[Any]) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
@@ -246,7 +251,7 @@ def _moment(value: object) -> str:
 
 def _said(value: object) -> str:
     """The form of a value that its own text tells whole; "": there is none."""
-    kind = type(value)
+    kind: Any = type(value)
     if isinstance(value, re.Pattern):
         pattern: re.Pattern[Any] = cast("Any", value)
         return f"p{pattern.flags},{_STRICT.write(pattern.pattern, (), 1)}"
@@ -262,9 +267,9 @@ def _said(value: object) -> str:
 
 def _fields_of(value: Any) -> dict[str, object] | None:
     """The own fields of a model, a dataclass, an attrs class or a named tuple; None: it is none of them."""
-    kind: Any = type(value)
+    kind: Any = cast("Any", type(value))
     declared: Any = getattr(kind, "__pydantic_fields__", None)
-    names: Any
+    names: list[str]
     if declared is not None and hasattr(kind, "__pydantic_extra__"):
         state: dict[str, object] = value.__dict__
         extra: Any = value.__pydantic_extra__
@@ -273,12 +278,12 @@ def _fields_of(value: Any) -> dict[str, object] | None:
         names = [field.name for field in dataclasses.fields(kind)]
         if getattr(kind, "__pydantic_config__", {}).get("extra") == "allow":
             names += [name for name in value.__dict__ if name not in names]
-    elif (attributes := getattr(kind, "__attrs_attrs__", None)) is not None:
-        names = [field.name for field in attributes]
-    elif isinstance(value, tuple) and (fields := getattr(kind, "_fields", None)) is not None:
-        return dict(zip(fields, cast("tuple[Any, ...]", value), strict=True))
-    elif kind.__module__ == "pydantic.networks" and isinstance(names := getattr(kind, "__slots__", None), tuple):
-        pass  # NameEmail
+    elif hasattr(kind, "__attrs_attrs__"):
+        names = [field.name for field in kind.__attrs_attrs__]
+    elif tuple in kind.__mro__ and hasattr(kind, "_fields"):
+        return dict(zip(kind._fields, value, strict=True))
+    elif _name(kind) == "pydantic.networks.NameEmail":
+        names = ["name", "email"]
     else:
         return None
     return {name: getattr(value, name) for name in names if hasattr(value, name)}
@@ -296,7 +301,7 @@ def kinds_at(schema: Schema, parts: Parts) -> frozenset[str]:
             kinds.update(each for each in cast("list[Any]", given) if isinstance(each, str))
         elif not _OPEN.isdisjoint(form):
             values: list[Any] = [form["const"]] if "const" in form else form.get("enum") or []
-            kinds.update(_KINDS.get(type(each), "") for each in values)
+            kinds.update(_KINDS.get(cast("Any", type(each)), "") for each in values)
         else:
             return _ALL_KINDS
     return frozenset(kinds) if forms else _ALL_KINDS

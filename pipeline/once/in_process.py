@@ -266,7 +266,10 @@ def read_end(effect: OneEffect, error: Any) -> bool | None:
         None: it is known. False: undecided, and only ``verify=`` or a person can say. True: undecided, but an exception
         said what was wrong, which another change may have put right.
     """
-    if error is None or isinstance(error, (OutcomeUnknown, NotExecuted, Unavailable)) or not effect.believes(error):
+    if isinstance(error, OutcomeUnknown):
+        said = effect.happened and getattr(error.cause, "landed", "maybe") == "yes"
+        return None if said else False  # lost is the answer then, and not what became of the effect
+    if error is None or isinstance(error, (NotExecuted, Unavailable)) or not effect.believes(error):
         return False  # the last two are from a stage, after a body of an earlier attempt
     if isinstance(error, (TimedOut, Transient)):
         return None if error.landed == "yes" else False
