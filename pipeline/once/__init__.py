@@ -2,7 +2,7 @@
 
 from .digests import NotPlainError, digest, join_digest
 from .in_process import InScope, once_per_intent
-from .intents import DELIVERY, are_written_alike, delivery_of, intent_of, read_asked, write_arguments
+from .intents import DELIVERY, are_alike, are_written_alike, delivery_of, intent_of, read_asked, write_arguments
 from .undecided import CONVERSATIONS, Conversation, Conversations, Lost
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "InScope",
     "Lost",
     "NotPlainError",
+    "are_alike",
     "are_written_alike",
     "delivery_of",
     "digest",

@@ -114,17 +114,44 @@ def _read_params(call: ResolvedCall, params: Mapping[str, object], written: str)
     defaults = _find_defaults(call.tool)
     if written and not defaults and _are_the_same(call.arguments, params):
         return Asked(written, written)
-    schema = call.tool.parameters.schema
-    strict, loose = dict[str, str](), dict[str, str]()
-    is_plain = True
+    strict = {name: _or_none(value) for name, value in params.items()}
+    is_plain = "" not in strict.values()
+    strict |= {name: each.strict for name, each in defaults.items() if each.is_seen and name not in params}
+    loose = _write_loosely(params, call.tool.parameters.schema, defaults)
+    return Asked(_join(strict) if is_plain else "", _join(loose))
+
+
+def are_alike(tool: Tool[..., Any], one: Mapping[str, object], other: Mapping[str, object]) -> bool:
+    """Whether the params of two calls of a tool are loosely equal. Params without a form equal none.
+
+    As the loose forms of `read_asked`, which are written only where the values themselves do not tell.
+    """
+    try:
+        if one.keys() != other.keys():
+            schema, defaults = tool.parameters.schema, _find_defaults(tool)
+            return _join(_write_loosely(one, schema, defaults)) == _join(_write_loosely(other, schema, defaults))
+        for name, value in one.items():
+            given, kind = other[name], type(value)
+            if kind is type(given) and (kind is int or (is_written_alike(value) and is_written_alike(given))):
+                if value != given:
+                    return False
+            elif write_loose(value, schema := tool.parameters.schema, (name,)) != write_loose(given, schema, (name,)):
+                return False
+    except Exception:  # noqa: BLE001  # as a barrier does, in a third of its time: an object may raise anything
+        return False
+    return True
+
+
+def _write_loosely(
+    params: Mapping[str, object], schema: Mapping[str, Any], defaults: Mapping[str, _Default]
+) -> dict[str, str]:
+    """The loose forms of params, without those that equal their default."""
+    loose = dict[str, str]()
     for name, value in params.items():
-        strict[name] = form = _or_none(value)
-        is_plain = is_plain and form != ""
-        form = form if is_written_alike(value) else write_loose(value, schema, (name,))
+        form = write_strict(value) if is_written_alike(value) else write_loose(value, schema, (name,))
         if name not in defaults or defaults[name].loose != form:
             loose[name] = form
-    strict |= {name: each.strict for name, each in defaults.items() if each.is_seen and name not in params}
-    return Asked(_join(strict) if is_plain else "", _join(loose))
+    return loose
 
 
 def _or_none(value: object) -> str:
@@ -170,7 +197,7 @@ def _find_defaults(tool: Tool[..., Any]) -> dict[str, _Default]:
     """The defaults of a tool, by parameter. One without a form is that of this tool and no other."""
     found = _DEFAULTS.get(tool.parameters)
     if found is None:
-        found = {}
+        found = dict[str, _Default]()
         schema = tool.parameters.schema
         declared: Any = schema.get("properties")
         if isinstance(declared, Mapping):
