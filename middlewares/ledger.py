@@ -18,7 +18,7 @@ from ..engine.call import Outcome, ValidCall, make_uuid
 from ..engine.compose import Handler, Placement
 from ..engine.errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
 from ..engine.guards import Guard, Guards
-from ..once.in_process import Flight, ask_verify, read_end
+from ..once.in_process import Flight, ask_verify, read_end, settle_lost
 from ..once.kept_outcomes import read_outcome, write_outcome
 from ..once.ledger_records import Claim, Delivery, Intent, Known, Names, Records, read_lost, read_open
 from ..once.owners import Owner, lives
@@ -198,7 +198,10 @@ class Ledger:
         flight = self._flights[names.id] = Flight(call)
         outcome: Outcome | None = None
         try:
-            outcome = await call_next(call.under(call.report, guards))
+            inside = call.under(call.report, guards)
+            outcome = await call_next(inside)
+            if type(outcome) is not Success and guards.effect is not None:
+                outcome = await settle_lost(inside, guards.effect, outcome)
             return outcome
         finally:
             if type(outcome) is not Success:

@@ -242,7 +242,8 @@ async def test_verify_decides(verdict: object, kind: str, ran: int) -> None:
     assert await desk.ask("wire", amount=7) == "outcome_unknown"
     desk.answer, desk.verdict = None, verdict
     assert await desk.ask("wire", amount=7) == kind
-    assert (len(desk.done), desk.asked) == (ran, [({"amount": 7}, "")])
+    # In the lost call itself, and again before the equal one.
+    assert (len(desk.done), desk.asked) == (ran, [({"amount": 7}, "")] * 2)
 
 
 async def test_a_cancelled_body_is_lost() -> None:

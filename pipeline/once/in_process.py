@@ -18,6 +18,7 @@ import attrs
 from anyio import lowlevel
 from returns.result import Failure, Success
 
+from ..base import timing
 from ..base.event_loops import get_event_loop
 from ..base.foreign_values import FaultBarrier
 from ..base.forking import register_after_fork
@@ -36,7 +37,7 @@ from ..engine.errors import (
     Transient,
     Unavailable,
 )
-from ..engine.guards import Guards, OneEffect
+from ..engine.guards import Guards, OneEffect, as_not_landed, landed_of
 from ..privacy import approved
 from .intents import are_written_alike
 from .undecided import CONVERSATIONS, Conversation, Lost
@@ -149,7 +150,7 @@ async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, fl
                 _remember_raise(call, effect, scope, exc)
                 raise
             if type(outcome) is not Success or CONVERSATIONS.held:
-                outcome = _learn(call, effect, scope, outcome)
+                outcome = _learn(call, effect, scope, await settle_lost(call, effect, outcome))
         return outcome
     finally:
         if key is not None:
@@ -195,7 +196,7 @@ async def _run(call: ValidCall, effect: OneEffect, inside: Inside, scope: Conver
     except BaseException as exc:
         _remember_raise(call, effect, scope, exc)
         raise
-    told = _learn(call, effect, scope, outcome)
+    told = _learn(call, effect, scope, await settle_lost(call, effect, outcome))
     is_lost = type(told) is Failure and read_end(effect, told.failure()) is not None
     if lost is not None and known is not None and effect.undecided and not is_lost:
         known.decide(lost)  # a later answer to the same key
@@ -255,6 +256,47 @@ async def _ask_known(call: ValidCall, known: Conversation) -> tuple[Lost | None,
     return None, None
 
 
+async def settle_lost(call: Any, effect: OneEffect, outcome: Outcome) -> Outcome:
+    """Ask ``verify=`` what became of a call that was lost just now, once, and before it is told as lost.
+
+    Args:
+        call: The call, in the phase that is known of it.
+        effect: The guard of its effect.
+        outcome: How it ended.
+
+    Returns:
+        What was found; the failure as one that did not land; or the outcome as it was, where nothing is known.
+    """
+    tool = effect.begun_tool
+    if tool is None or tool.verify is None or effect.is_settled or type(outcome) is Success or effect.lost is None:
+        return outcome
+    error: Any = cast("Any", outcome).failure() if type(outcome) is Failure else None
+    if read_end(effect, error) is None:
+        return outcome
+    effect.is_settled = True
+    lost = call if getattr(call, "tool", None) is tool else call.resolved(tool)
+    params = _reread(lost) if hasattr(lost, "params") else effect.begun_params
+    if params is None:
+        return outcome
+    lost = lost.with_params(params) if hasattr(lost, "params") else lost.validated(params)
+    began = perf_counter_ns()
+    found = await ask_verify(lost, lost, effect.begun_key)
+    cause = error.cause if type(error) is OutcomeUnknown else error
+    may_run = effect.running > 0 or getattr(cause, "still_running", False)
+    if found is None or (may_run and type(found) is not Success):
+        return outcome  # a body that may still run may land yet
+    if call.report is not None:
+        took = (ended := perf_counter_ns()) - began
+        call.report.rows.append(("once", began, ended, None, 0, _FOUND[type(found) is Success], took))
+    if effect.forget is not None:
+        effect.forget()
+    if type(found) is Success:
+        effect.happened = True
+        return found
+    effect.undecided = 0
+    return found if cause is None else Failure(as_not_landed(cause))
+
+
 def read_end(effect: OneEffect, error: Any) -> bool | None:
     """Whether the end of a body that may have landed is undecided.
 
@@ -266,11 +308,11 @@ def read_end(effect: OneEffect, error: Any) -> bool | None:
         None: it is known. False: undecided, and only ``verify=`` or a person can say. True: undecided, but an exception
         said what was wrong, which another change may have put right.
     """
-    if isinstance(error, OutcomeUnknown):
-        said = effect.happened and getattr(error.cause, "landed", "maybe") == "yes"
-        return None if said else False  # lost is the answer then, and not what became of the effect
-    if error is None or isinstance(error, (NotExecuted, Unavailable)) or not effect.believes(error):
-        return False  # the last two are from a stage, after a body of an earlier attempt
+    said = error.cause if isinstance(error, OutcomeUnknown) else error
+    if effect.happened and landed_of(Failure(said)) == "yes":
+        return None  # the answer is lost, and not what became of the effect
+    if error is None or isinstance(error, (OutcomeUnknown, NotExecuted, Unavailable)) or not effect.believes(error):
+        return False
     if isinstance(error, (TimedOut, Transient)):
         return None if error.landed == "yes" else False
     cause: object = getattr(error, "cause", None)
@@ -294,10 +336,14 @@ async def ask_verify(call: ValidCall, lost: ValidCall | None, key: str) -> Outco
     if tool.verify is None or lost is None:
         return None
     found: Any = None
-    with FaultBarrier():  # a user's function; where it raises, nothing is known
+    with (
+        FaultBarrier(),
+        timing.move_on_after(tool.verify_timeout),
+    ):  # a user's function; where it raises, nothing is known
         found = tool.verify(lost, key)
         if isawaitable(found):
-            found = await found
+            asked, found = found, None
+            found = await asked
     if type(found) is Success:
         return cast("Outcome", found)
     if found is True or found == "yes":
@@ -346,9 +392,10 @@ def _remember(call: ValidCall, effect: OneEffect, scope: Conversation | None, *,
     params = _reread(known) if hasattr(known, "params") else effect.begun_params
     lost = Lost.of(known, params, effect.begun_key, liftable=liftable)
     if scope is None:
-        CONVERSATIONS.add(call, lost)
+        scope = CONVERSATIONS.add(call, lost)
     else:
         scope.add(lost)
+    effect.forget = partial(scope.decide, lost)
 
 
 def _reread(call: ValidCall) -> dict[str, Any]:
@@ -371,4 +418,5 @@ def _tell_part(error: Any, tool: Tool[..., Any] | None) -> Outcome | None:
 
 _REMEMBERED = ("mutating", "keyed")
 _UNDECIDED = "an equal call of this conversation is undecided"
+_FOUND = {True: "its answer was lost, and verify= found that it took effect", False: "verify= found that it did not"}
 _WITH_DETAILS = (ResourceNotFound, ExecutionFailed, Denied, NeedsSetup, InvalidParams)

@@ -151,8 +151,8 @@ class Conversations:
         found = self.held.get((call.principal, call.conversation)) if self.held else None
         return found if found is not None and found.lost else None
 
-    def add(self, call: ResolvedCall, lost: Lost) -> None:
-        """Remember a lost call."""
+    def add(self, call: ResolvedCall, lost: Lost) -> Conversation:
+        """Remember a lost call, in its conversation."""
         name = call.principal, call.conversation
         with self._lock:
             held = self.held.setdefault(name, Conversation())
@@ -169,6 +169,7 @@ class Conversations:
                     break
                 del self.held[first]
                 self._bytes -= self._sizes.pop(first)
+        return held
 
     def _restart_in_child(self) -> None:
         self._lock = Lock()

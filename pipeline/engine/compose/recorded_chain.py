@@ -67,7 +67,7 @@ def _recorded_end(stages: Sequence[Stage]) -> Handler[Any]:
                 verdict, report.landed = None, "yes"
             else:
                 check_answer(stage, outcome)
-                verdict, report.landed = kind_of(outcome), landed_of(outcome)
+                verdict, report.landed = kind_of(outcome), landed_of(outcome, began=report.has_body)
             return outcome
         except Exception as exc:
             verdict = None if report.let_pass(exc) else "internal"
