@@ -185,7 +185,7 @@ async def _join(call: ValidCall, effect: OneEffect, inside: Inside, flights: Fli
 async def _run(call: ValidCall, effect: OneEffect, inside: Inside, scope: Conversation | None) -> Outcome:
     known = CONVERSATIONS.find(call) if scope is None else scope
     lost: Lost | None = None
-    if known is not None and known.lost and isinstance(cast("object", call), ResolvedCall):
+    if known and isinstance(cast("object", call), ResolvedCall):
         lost, answer = await _ask_known(call, known)
         if answer is not None:
             return answer
@@ -229,31 +229,37 @@ def _remember_raise(call: ValidCall, effect: OneEffect, scope: Conversation | No
 def _lift(call: ValidCall, effect: OneEffect, scope: Conversation | None) -> None:
     """A tool has changed something: what exceptions of others said may be wrong by now."""
     known = CONVERSATIONS.find(call) if scope is None else scope
-    if known is not None and known.lost and effect.tool is not None and not effect.tool.composite:
+    if known and effect.tool is not None and not effect.tool.composite:
         known.lift(effect.tool)
 
 
 async def _ask_known(call: ValidCall, known: Conversation) -> tuple[Lost | None, Outcome | None]:
     """The lost call that a call repeats and whose key it has to take; and the answer, if it must not run."""
     tool = call.tool
-    while (lost := known.find(call, getattr(call, "params", None))) is not None and tool.effect in _REMEMBERED:
-        is_equal = known.is_equal(lost, call, getattr(call, "params", None))
+    while tool.effect in _REMEMBERED and (found := known.find(call, getattr(call, "params", None))) is not None:
+        lost, is_equal = found
         if tool.effect == "keyed" and is_equal:
             return lost, None
         began = perf_counter_ns()
-        found = await ask_verify(call, lost.call or (call if is_equal else None), lost.key)
-        if found is not None:
-            known.decide(lost)
-        if type(found) is Success and is_equal:
-            if call.report is not None:
-                call.report.replayed = True
-            return None, found
-        if found is None:
+        answer = await ask_verify(call, lost.call or (call if is_equal else None), lost.key)
+        if answer is None:
             if call.report is not None:
                 took = (ended := perf_counter_ns()) - began
                 call.report.rows.append(("once", began, ended, OutcomeUnknown.kind, 0, _UNDECIDED, took))
-            return lost, _unknown(tool)
-    return None, None
+            return None, _unknown(tool)
+        known.decide(lost)
+        if type(answer) is Success and is_equal:
+            if call.report is not None:
+                call.report.replayed = True
+            return None, answer
+    return None, _refuse_more(known, tool)
+
+
+def _refuse_more(known: Conversation, tool: Tool[..., Any]) -> Outcome | None:
+    """Unavailable, where a lost call of the tool could not be remembered; else None."""
+    if tool.effect in _REMEMBERED and known.is_full(tool):
+        return Failure(Unavailable(tool.name, "too many calls of it are undecided in this conversation"))
+    return None
 
 
 async def settle_lost(call: Any, effect: OneEffect, outcome: Outcome) -> Outcome:
@@ -369,13 +375,12 @@ def _refuse(call: Any) -> Outcome | None:
 
 def _refuse_in(known: Conversation, call: Any) -> Outcome | None:
     tool: Tool[..., Any] | None = getattr(call, "tool", None)
-    if tool is None or tool.effect not in _REMEMBERED or not known.lost:
+    if tool is None or tool.effect not in _REMEMBERED or not known:
         return None
-    params = getattr(call, "params", None)
-    lost = known.find(call, params)
-    if lost is None or (tool.effect == "keyed" and known.is_equal(lost, call, params)):
-        return None
-    return _unknown(tool)
+    found = known.find(call, getattr(call, "params", None))
+    if found is not None and not (tool.effect == "keyed" and found[1]):
+        return _unknown(tool)
+    return _refuse_more(known, tool)
 
 
 def _unknown(tool: Tool[..., Any]) -> Outcome:
