@@ -179,7 +179,7 @@ class Runner:
                 outcome = await plain(reached)
             else:
                 outcome = await run_within(call.timeout, reached, plain)
-            if effect is not None and effect.undecided and type(outcome) is not _SUCCESS:
+            if type(outcome) is not _SUCCESS and effect is not None and effect.undecided:
                 outcome = await settle_lost(reached, effect, outcome)
         except BaseException as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
             if effect is not None:
@@ -214,7 +214,7 @@ class Runner:
                     outcome = await self._recorded(checked)
                 else:
                     outcome = await run_within(call.timeout, checked, self._recorded)
-                if effect is not None and effect.undecided and type(outcome) is not _SUCCESS:
+                if type(outcome) is not _SUCCESS and effect is not None and effect.undecided:
                     outcome = await settle_lost(checked, effect, outcome)
         except BaseException as exc:  # noqa: BLE001  # as in run; the checks but the first are in the chain here
             if effect is not None:
