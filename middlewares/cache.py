@@ -19,6 +19,7 @@ from ..base.setup_error import SetupError
 from ..engine.call import Outcome, ValidCall
 from ..engine.compose import Handler, Placement
 from ..stage_state.cache_answers import Answer, AnswerKey, KeptAnswers, make_key
+from ..stage_state.keys import as_given
 from ..stage_state.loop_state import get_loop_state
 
 OnWrite: TypeAlias = Literal["forget_all", "forget_own", "keep"]
@@ -221,7 +222,7 @@ class Cache:
     def _key_of(self, call: ValidCall) -> AnswerKey | None:
         if self.key is not None:
             key = self.key(call)
-            return None if key is None else (call.tool, call.principal, key)
+            return None if key is None else (call.tool, as_given(call.principal), as_given(key))
         return make_key(call)
 
 

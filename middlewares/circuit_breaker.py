@@ -20,6 +20,7 @@ from ..engine.compose import Handler, Placement
 from ..engine.errors import ToolError, Unavailable
 from ..engine.report import CANCELLED, kind_of
 from ..stage_state.circuits import Admission, Begin, Breaking, Circuit, End, find_seconds, undo
+from ..stage_state.keys import find_partition
 from ..stage_state.limit_states import FleetStates, LocalStates, share
 from ..stores import Store, StoreError
 from ..tools import ToolView
@@ -155,7 +156,7 @@ class CircuitBreaker:
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``breaker_open``, with the seconds until it may be tried again."""
-        key = call.tool.name if self.key is None and not call.principal else self._key_of(call)
+        key = call.tool.name if self.key is None and call.principal == "" else self._key_of(call)
         if key is None:
             return await call_next(call)
         registry = None if self.registry is None else self._registry_of(call)
@@ -215,9 +216,7 @@ class CircuitBreaker:
                 registry.reopen(name, _REASON, owner=gate)
 
     def _key_of(self, call: ResolvedCall) -> Hashable:
-        if self.key is not None:
-            return self.key(call)
-        return (call.tool.name, call.principal) if call.principal else call.tool.name  # the hash of a str is cached
+        return find_partition(call, self.key)
 
     def _restart_in_child(self) -> None:
         """After a fork: the calls of other threads, which may hold the lock or be probes, are in the parent only."""

@@ -37,6 +37,7 @@ from ..stage_state.concurrency_units import (
     find_holder,
     find_loop,
 )
+from ..stage_state.keys import as_given, find_partition
 from ..stage_state.shared_units import SharedUnits, share_units
 from ..stores import Store, StoreError
 
@@ -137,7 +138,7 @@ class Concurrency:
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``busy``, and then nothing ran."""
         key: Hashable
-        if self._plain and not call.principal:  # as below, for most limits
+        if self._plain and call.principal == "":  # as below, for most limits
             key = call.tool.name
             weight = 1
         else:
@@ -229,12 +230,14 @@ class Concurrency:
         return self.max_queue is not None and waiting >= self.max_queue
 
     def _key_of(self, call: ResolvedCall) -> Hashable:
-        if self.key is not None:
-            return self.key(call)
         group = self.groups.get(call.tool.name) if self.groups is not None else None
         if group is not None:
-            return "group", group, call.principal  # longer than the key of a tool, which may be named like the group
-        return (call.tool.name, call.principal) if call.principal else call.tool.name  # the hash of a str is cached
+            return (
+                "group",
+                group,
+                as_given(call.principal),
+            )  # longer than the key of a tool, which may be named like the group
+        return find_partition(call, self.key)
 
     def _weigh(self, call: ResolvedCall) -> int:
         weight = self.weight

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -12,14 +13,16 @@ from returns.result import Failure, Success
 
 from ..base import timing
 from ..base.options import check_secret, is_number, refuse
+from ..base.setup_error import SetupError
 from ..engine.call import Outcome, ValidCall, make_uuid
 from ..engine.compose import Handler, Placement
 from ..engine.errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
 from ..engine.guards import Guard, Guards
-from ..once.in_process import Flight, ask_verify, read_end
+from ..once.in_process import Flight, ask_verify, read_end, settle_lost
 from ..once.kept_outcomes import read_outcome, write_outcome
-from ..once.ledger_records import Claim, Delivery, Intent, Known, Names, Records
+from ..once.ledger_records import Claim, Delivery, Intent, Known, Names, Records, read_lost, read_open
 from ..once.owners import Owner, lives
+from ..once.row_versions import VERSION, NewerRowError, read_mark
 from ..policies.plan import remark_on_plan
 from ..privacy import get_logger
 from ..stores import Entry, Memory, Store, StoreError
@@ -112,6 +115,8 @@ class Ledger:
     lease: float = attrs.field(default=15.0, validator=is_number(above=0, unit="seconds"), kw_only=True)
     repeats: Literal["run", "replay"] = attrs.field(default="run", kw_only=True)
     _records: Records = attrs.field(init=False, repr=False)
+    # Whether the store may hold rows of the release before; None: it has not been asked.
+    _has_old_rows: bool | None = attrs.field(init=False, default=None, repr=False)
     _owner: Owner | None = attrs.field(init=False, default=None, repr=False)
     _flights: dict[str, Flight] = attrs.field(init=False, factory=dict[str, Flight], repr=False)
     _late: list[Callable[[], Awaitable[object]]] = attrs.field(init=False, factory=list[Any], repr=False)
@@ -135,7 +140,14 @@ class Ledger:
         return (self.store,)
 
     async def __aenter__(self) -> Self:
-        """Take the lease of this process, or later, where the store is away."""
+        """Take the lease of this process, or later, where the store is away.
+
+        Raises:
+            SetupError: A process of an earlier release uses the store, or a later one has written to it.
+        """
+        if not self.opens_itself:
+            with suppress(StoreError):
+                self._has_old_rows = await read_mark(self.store)
         owner = Owner(self.store, self.lease, self._flush)
         await owner.open()
         self._owner = owner
@@ -169,18 +181,27 @@ class Ledger:
         names = self._name(call)
         try:
             await self._flush()
-            claim = await self._claim(call, names, owner)
+            if self._has_old_rows is None:
+                self._has_old_rows = await read_mark(self.store)
+            before = names.as_before(call, self.secret) if self._has_old_rows else None
+            claim = await self._find_success(call, names, before) or await self._claim(call, names, before, owner)
+        except (SetupError, NewerRowError) as exc:
+            return self._refuse(call, str(exc))
         except StoreError as exc:
             return self._refuse(call, "the ledger cannot be reached", exc)
         if not isinstance(claim, Claim):
             return claim
+        names = claim.names
         call = call.with_idempotency_key(claim.key) if claim.key != call.idempotency_key else call
         lease = _Lease(owner, call.tool.name)
         guards = Guards.of(lease, outer=call.guards)
         flight = self._flights[names.id] = Flight(call)
         outcome: Outcome | None = None
         try:
-            outcome = await call_next(call.under(call.report, guards))
+            inside = call.under(call.report, guards)
+            outcome = await call_next(inside)
+            if type(outcome) is not Success and guards.effect is not None:
+                outcome = await settle_lost(inside, guards.effect, outcome)
             return outcome
         finally:
             if type(outcome) is not Success:
@@ -212,7 +233,7 @@ class Ledger:
         is_kept = outcome is not None and not (known == "no" and isinstance(error, (NotExecuted, Unavailable)))
         kept = write_outcome(cast("Outcome", outcome), call) if is_kept else None
         success: Delivery | None = None
-        if self.repeats == "replay" and known == "yes" and kept is not None:
+        if self.repeats == "replay" and known == "yes" and kept is not None and claim.names.succeeded:
             success = {"id": claim.names.id, "reply": call.reply, "outcome": kept, "done": timing.wall_time()}
 
         async def write() -> None:
@@ -242,26 +263,32 @@ class Ledger:
                 if not written:
                     self._late.insert(0, write)
 
-    async def _claim(self, call: ValidCall, names: Names, owner: Owner) -> Claim | Outcome:
+    async def _claim(self, call: ValidCall, names: Names, before: Names | None, owner: Owner) -> Claim | Outcome:
         """The right to run, or the answer in place of it.
+
+        Args:
+            call: The call.
+            names: Its names.
+            before: Its names in the release before. None: no such row is left.
+            owner: Who would run it.
 
         Raises:
             StoreError: The store gave no answer.
         """
-        if self.repeats == "replay" and (replayed := await self._find_success(call, names)) is not None:
-            return replayed
         until, poll = timing.monotonic() + self.max_wait, _FIRST_POLL
         key = call.idempotency_key or (make_uuid() if call.tool.effect == "keyed" else "")
-        new: Delivery = {"state": "begun", "owner": owner.name, "intent": names.intent, "key": key}
+        new: Delivery = {"v": VERSION, "state": "begun", "owner": owner.name, "intent": names.intent, "key": key}
         new |= self._describe(call)
-        claim = await self._begin(
-            call, owner, names, new, None, (None, {}), ()
-        )  # most calls are the first of their kind
+        claim: Claim | None = None
+        if before is None:  # most calls are the first of their kind
+            claim = await self._begin(call, owner, names, new, None, (None, {}), ())
+        first = names
         for _ in range(_TRIES):
             if claim is not None:
                 return claim
+            names = await self._records.choose(first, before)
             entry, kept = await self._records.read(names.delivery)
-            mine = dict(new)
+            mine = {**new, "intent": names.intent}
             if entry is not None:
                 if kept["state"] == "begun" and await lives(self.store, kept["owner"], names.id):
                     if timing.monotonic() >= until:
@@ -273,7 +300,7 @@ class Ledger:
                 answer = await self._come_again(call, names, entry, kept)
                 if answer is not None:
                     return answer
-                mine = {**new, "key": kept["key"], "at": kept["at"], "runs": kept["runs"] + 1}
+                mine |= {"v": kept.get("v", 1), "key": kept["key"], "at": kept["at"], "runs": kept["runs"] + 1}
             seen = await self._records.read(names.intent)
             version = None if entry is None else entry.version
             answer, died, key = await self._ask_others(call, names, seen[1], mine, version)
@@ -284,12 +311,19 @@ class Ledger:
                 claim = await self._begin(call, owner, names, mine, version, seen, died)
         return _away(call.tool.name, "busy")
 
-    async def _find_success(self, call: ValidCall, names: Names) -> Outcome | None:
-        """The success of an equal call of an earlier reply; None: there was none."""
-        _, done = await self._records.read(names.succeeded)
-        if not done or done["id"] == names.id or (call.reply and done["reply"] == call.reply):
+    async def _find_success(self, call: ValidCall, names: Names, before: Names | None) -> Outcome | None:
+        """The success of an equal call of an earlier reply; None: there was none.
+
+        OutcomeUnknown, if the release before kept one: its digest does not say whether the two calls are equal.
+        """
+        if self.repeats != "replay":
             return None
-        return self._mark(call, read_outcome(done["outcome"], call.tool), done["done"])
+        for its in (names,) if before is None else (names, before):
+            _, done = await self._records.read(its.succeeded)  # "": nothing is found
+            if done and done["id"] != its.id and not (call.reply and done["reply"] == call.reply):
+                outcome = read_outcome(done["outcome"], call.tool) if its is names else _unknown(call)
+                return self._mark(call, outcome, done["done"])
+        return None
 
     async def _begin(  # one claim
         self,
@@ -344,7 +378,7 @@ class Ledger:
             return self._mark(call, read_outcome(kept["outcome"], call.tool), kept["done"])
         if call.tool.effect != "mutating":
             return None
-        found = await ask_verify(call, None, kept["key"])
+        found = await ask_verify(call, call, kept["key"])
         if type(found) is Failure:
             return None  # it did not happen, and never will
         if found is None and kept["state"] == "ended":
@@ -362,23 +396,26 @@ class Ledger:
 
         None in place of those that died: the intent has changed, and must be read again.
         """
-        lost: dict[str, list[Any]] = dict(intent.get("lost", {}))
+        lost = {id_: read_lost(kept) for id_, kept in intent.get("lost", {}).items()}
         died: list[str] = []
-        for id_, (owner, key) in intent.get("open", {}).items():
+        for id_, kept in intent.get("open", {}).items():
+            owner, key, strict = read_open(kept)
             if not await lives(self.store, owner, id_):
-                lost[id_] = [key, "lost", intent["at"]]
+                lost[id_] = key, "lost", intent["at"], strict
                 died.append(id_)
         if call.tool.effect != "keyed":  # it has been asked what became of it
             lost.pop(names.id, None)
-        for id_, (key, known, at) in lost.items():
+        for id_, (key, known, at, strict) in sorted(lost.items(), key=lambda each: each[1][3] != names.strict):
+            is_equal = id_ == names.id or (bool(strict) and strict == names.strict)
             if call.tool.effect == "idempotent":
                 break
             if known == "lift" and await self._records.has_changed(names, at):
                 await self._records.lift(id_, names.intent)
                 return None, None, ""
-            if call.tool.effect == "keyed":
+            if call.tool.effect == "keyed" and is_equal:
                 return None, tuple(died), key
-            found = await ask_verify(call, None, key)
+            # One that is not strictly equal cannot stand for the lost call, whose key and answer are not its own.
+            found = await ask_verify(call, call, key) if is_equal else None
             if found is None:
                 return _unknown(call), None, ""
             outcome = write_outcome(found, call) if type(found) is Success else None
@@ -410,17 +447,17 @@ class Ledger:
         Raises:
             StoreError: The store gave no answer.
         """
-        found = [each async for each in self._list_undecided()]
-        return sorted(found, key=lambda each: each.at)
-
-    async def _list_undecided(self) -> AsyncIterator[Undecided]:
-        async for _, intent in self._records.list("i/"):
-            about = intent["principal"], intent["conversation"]
-            for id_, (key, _, at) in intent["lost"].items():
-                yield Undecided(id_, intent["tool"], key, *about, at)
-            for id_, (owner, key) in intent["open"].items():
+        found: list[Undecided] = []
+        for _, intent in await self._records.list("i/"):
+            tool, about = intent["tool"], (intent["principal"], intent["conversation"])
+            for id_, kept in intent["lost"].items():
+                key, _, at, _ = read_lost(kept)
+                found.append(Undecided(id_, tool, key, *about, at))
+            for id_, kept in intent["open"].items():
+                owner, key, _ = read_open(kept)
                 if not await lives(self.store, owner, id_):
-                    yield Undecided(id_, intent["tool"], key, *about, intent["at"])
+                    found.append(Undecided(id_, tool, key, *about, intent["at"]))
+        return sorted(found, key=lambda each: each.at)
 
     async def show(self, id_: str, /) -> dict[str, Any]:
         """The record of a delivery, as JSON; ``{}``: none. Arguments are never kept.

@@ -9,13 +9,15 @@ import attrs
 from returns.result import Failure, Success
 
 from ..base import timing
-from ..base.foreign_values import FaultBarrier, or_default
+from ..base.foreign_values import FaultBarrier
 from ..base.options import check_count, is_count, is_function, is_number, read_names
 from ..engine.call import Outcome, ValidCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Denied, ExecutionFailed, ResourceNotFound, ToolError
 from ..messages import render
+from ..once import are_alike, join_digest, read_asked
 from ..privacy import approved, get_logger
+from ..stage_state.keys import as_given
 from ..stage_state.loop_guard_calls import LastCall, LastCalls, Row
 
 _SHOWN = 200  # characters of the arguments in a refusal
@@ -37,7 +39,8 @@ class LoopGuard:
     calls have run, the same call is refused until the tool is called with other arguments, or ``forget_after`` seconds
     after it last ran.
 
-    Other arguments or another outcome start the count anew. So do ``forget_after`` seconds, and a success of the same
+    Arguments are equal by loose equality, see ONCE.md, for this refuses and answers nothing. Other arguments or another
+    outcome start the count anew. So do ``forget_after`` seconds, and a success of the same
     conversation that may have changed something and was itself no repetition: running the tests again after each edit
     is no loop. Outcomes are equal if a model reads the same. Tools that poll are exempt: ``@tool(polling=True)``.
 
@@ -104,17 +107,15 @@ class LoopGuard:
         key: Hashable = (call.principal, call.conversation) if call.conversation else call.principal
         if self.key is not None and (key := self.key(call)) is None:
             return await call_next(call)
+        if self.key is not None or type(call.principal) is not str:
+            key = as_given(key)
         try:
             last = self._kept.recent[key].calls[tool]
         except KeyError:
             last = self._kept.add(key, tool, exempt=tool.polling or tool.name in self.exempt)
         if last is None:
             return await call_next(call)
-        try:  # as `_equal`, whose call would be a tenth of what this stage costs
-            repeated = last.params == params
-        except Exception:  # noqa: BLE001
-            repeated = False
-        if repeated:
+        if last.params is not None and are_alike(tool, last.params, params):
             return await self._repeat(call, call_next, last)
         outcome = await call_next(call)
         if type(outcome) is Success:
@@ -132,7 +133,7 @@ class LoopGuard:
 
     async def _repeat(self, call: ValidCall, call_next: Handler[ValidCall], last: LastCall) -> Outcome:
         """Run a call with the arguments of the one before, or refuse it."""
-        arguments = _digest(Success(call.params))
+        arguments = join_digest(read_asked(call, call.params).loose)
         times = self._times(call, last, arguments)
         if self.refuse_after is not None and times >= self.refuse_after:
             return self._refuse(call, times)
@@ -152,7 +153,7 @@ class LoopGuard:
         """Number of calls in a row, up to the last one that ended, that were equal to this one."""
         row = last.row
         if row is None:
-            return int(_equal(last.params, call.params))
+            return int(last.params is not None and are_alike(call.tool, last.params, call.params))
         if row.arguments != arguments or row.changes != last.conversation.changes:
             return 0
         return row.times if self.clock() - row.at < self.forget_after else 0
@@ -186,11 +187,6 @@ class LoopGuard:
             f"The same call came to the same result {times} times, so it was not run again: {call.tool.name}({shown})."
         )
         return Failure(Denied("loop_guard", approved(f"{text} Change the arguments, or try something else.")))
-
-
-@or_default(default=False)
-def _equal(one: dict[str, Any] | None, other: dict[str, Any]) -> bool:
-    return one == other
 
 
 def _digest(outcome: Outcome[Any]) -> object:

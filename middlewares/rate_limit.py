@@ -15,6 +15,7 @@ from ..base.options import check_number, is_count, is_function, is_number
 from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Unavailable
+from ..stage_state.keys import find_partition
 from ..stage_state.limit_states import FleetStates, LocalStates, share
 from ..stores import Store, StoreError
 
@@ -190,7 +191,7 @@ class RateLimit:
         """
         if call_next is not None:
             return QueueingRateLimit(self, 0.0)(call, call_next)
-        key = call.tool.name if self.key is None and not call.principal else self.key_of(call)
+        key = call.tool.name if self.key is None and call.principal == "" else self.key_of(call)
         if key is None:
             return call
         wait = self._local.decide(key, _NOW).wait
@@ -212,9 +213,7 @@ class RateLimit:
 
     def key_of(self, call: ResolvedCall) -> Hashable:
         """Equal for calls that share a limit; None for a call that is not limited."""
-        if self.key is not None:
-            return self.key(call)
-        return (call.tool.name, call.principal) if call.principal else call.tool.name  # the hash of a str is cached
+        return find_partition(call, self.key)
 
     def passes_at_once(self, key: Hashable) -> bool:
         """Whether a call of this process passes now; it takes its slot then. With a store it has to ask."""

@@ -134,19 +134,22 @@ async def test_the_guard_holds_where_the_checks_say_nothing(again: Call) -> None
 
 
 @pytest.mark.parametrize(
-    ("first", "again"),
+    ("first", "again", "runs"),
     [
-        ({"n": 7}, {"n": 7.0}),
-        ({"n": 7.0}, '{"n": 7, "to": "Ann"}'),
-        ({"n": 7, "to": "Ann"}, {"n": 7}),
-        ({"n": 7.5}, '{"to": "Ann", "n": 7.50}'),
+        ({"n": 7}, '{"n": 7}', 1),
+        ({"n": 7, "to": "Ann"}, '{"to": "Ann", "n": 7}', 1),
+        ({"n": 7.5}, '{"n": 7.50}', 1),
+        ({"n": 7}, {"n": 7.0}, 2),
+        ({"n": 7, "to": "Ann"}, {"n": 7}, 2),
+        ({"n": 7, "to": "Ann"}, {"n": 7, "to": "Ann\n"}, 2),
+        ({"n": 7, "to": "\u00e9"}, {"n": 7, "to": "e\u0301"}, 2),
     ],
 )
-async def test_a_tool_with_a_schema_of_its_own(first: Any, again: Any) -> None:
-    """Numbers are equal by value, and a default that only the schema declares makes no other call."""
+async def test_a_tool_with_a_schema_of_its_own(first: Any, again: Any, runs: int) -> None:
+    """It is answered for what it would see in the same types and names, and for nothing else."""
     till = Till()
     await run_turn(Model([Call("raw", again)]), [Call("raw", first), BAD], till.pipeline, attempts=2)
-    assert len(till.paid) == 1
+    assert len(till.paid) == runs
 
 
 @pytest.mark.parametrize("again", [Call("pay", {"n": "7"}), Call("transfer", {"N": 7, "to": "Ann"})], ids=str)
@@ -348,24 +351,20 @@ class Point(BaseModel):
     y: float = 0
 
 
-class Plain:
-    def __init__(self, x: object) -> None:
-        self.x = x
-
-
 EQUAL: list[tuple[Any, Any]] = [
-    (7, 7.0),
-    (1, "1"),
     (float("nan"), float("nan")),
-    ([1, 2], (1.0, 2)),
-    ({"a": 1, "b": [Plain(1)]}, {"b": (Plain(1),), "a": 1}),
-    (Point(x=1), Point(x=1, y=0)),
-    ({1, 2}, frozenset((2, 1))),
+    ({"a": 1, "b": [2]}, {"b": [2], "a": 1}),
+    (Point(x=1), Point(x=1.0)),
+    ({1, 2}, {2, 1}),
 ]
 DIFFERENT: list[tuple[Any, Any]] = [
     (1, True),
+    (7, 7.0),
+    (1, "1"),
+    ("abc", "abc\n"),
     ([1, 2], [2, 1]),
-    (Plain(1), Plain(2)),
+    ([1, 2], (1, 2)),
+    ({1, 2}, frozenset((2, 1))),
     (Point(x=1), Point(x=2)),
     (None, 0),
     ({}, []),
@@ -376,7 +375,7 @@ DIFFERENT: list[tuple[Any, Any]] = [
     ("one", "other", "same"), [*((*pair, True) for pair in EQUAL), *((*pair, False) for pair in DIFFERENT)]
 )
 def test_which_params_are_the_same(one: object, other: object, *, same: bool) -> None:
-    """Numbers are equal by value, objects by their fields, and a truth value is no number."""
+    """Values of one type are equal by what they hold, and values of two types never are."""
     resolved = Call("t").resolved(a_tool("t"))
     first, second = (identify(resolved.validated({"p": each})) for each in (one, other))
     assert first.is_same(second) is same

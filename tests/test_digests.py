@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import os
-from datetime import UTC, date, datetime, time, timedelta
+import re
+from collections import deque
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -16,13 +20,14 @@ import anyio
 import anyio.to_thread
 import attrs
 import pytest
+from pydantic import BaseModel, ConfigDict, Field, SecretBytes, SecretStr
 
 from support import PATIENT
 from toolcall_pipeline import Call, Failure, Secret, Success, ToolFailed, ToolRegistry
 from toolcall_pipeline.middlewares import standard
-from toolcall_pipeline.once import owners, undecided
-from toolcall_pipeline.once.digests import NotPlainError, canonical
-from toolcall_pipeline.once.intents import delivery_of, intent_of, params_digest, written_digest
+from toolcall_pipeline.once import owners
+from toolcall_pipeline.once.digests import NotPlainError, write_loose, write_strict
+from toolcall_pipeline.once.intents import delivery_of, intent_of, read_asked, write_arguments
 from toolcall_pipeline.once.kept_outcomes import _LONGEST, write_outcome  # pyright: ignore[reportPrivateUsage]
 from toolcall_pipeline.once.owners import _SAFE, Owner, _find_host, _find_start, lives  # pyright: ignore[reportPrivateUsage]
 from toolcall_pipeline.once.undecided import Lost
@@ -54,62 +59,166 @@ class Loud(int):
         return "loud"
 
 
+class Twin(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    x: int = 0
+    hidden: int = Field(default=0, exclude=True)
+
+
+class Other(BaseModel):
+    x: int = 0
+
+
+@dataclasses.dataclass
+class Pair:
+    a: object
+    b: object = dataclasses.field(default=None, compare=False)
+
+
+class Pin(SecretStr):
+    """A secret of another class."""
+
+
+_EAST = timezone(timedelta(hours=2))
+_NFC, _NFD = "caf\u00e9", "cafe\u0301"
 # A store keeps digests of these forms: one that changes makes each kept call another one.
-FORMS: dict[str, tuple[Any, Any]] = {
-    "null": (None, None),
-    "a boolean": (True, True),
-    "an integer": (1500, ["n", [0, "15", 2]]),
-    "a subclass of int": (Loud(7), ["n", [0, "7", 0]]),
-    "a large integer": (-(1 << 70_000), ["n", hex(-(1 << 70_000))]),
-    "zero": (-0.0, ["n", 0]),
-    "a float": (1.5, ["n", [0, "15", -1]]),
-    "not a number": (float("nan"), ["n", "nan"]),
-    "infinite": (float("-inf"), ["n", "-infinity"]),
-    "a Decimal": (Decimal("-1.50"), ["n", [1, "15", -1]]),
-    "a whole Fraction": (Fraction(4, 2), ["n", [0, "2", 0]]),
-    "a Fraction": (Fraction(1, 3), ["n", [[0, "1", 0], [0, "3", 0]]]),
-    "a text": (" a ", "a"),
-    "a number as text": ("15", ["n", [0, "15", 0]]),
-    "bytes": (b"\x01\xff", ["b", "01ff"]),
-    "a view": (memoryview(b"\x01"), ["b", "01"]),
-    "a UUID": (UUID(int=7), "00000000-0000-0000-0000-000000000007"),
-    "a path": (PurePosixPath("/a/b"), "/a/b"),
-    "an instant": (datetime(2026, 1, 2, 3, tzinfo=UTC), ["datetime", "2026-01-02T03:00:00+00:00"]),
-    "a date": (date(2026, 1, 2), ["date", "2026-01-02"]),
-    "a time": (time(3, 4), ["time", "03:04:00"]),
-    "a duration": (timedelta(1, 2, 3), ["timedelta", [1, 2, 3]]),
-    "an enum": (Size.LARGE, "l"),
-    "a mapping": ({"b": 1, "a": None}, ["m", [["a", None], ["b", ["n", [0, "1", 0]]]]]),
-    "a set": ({"b", "a"}, ["set", ["a", "b"]]),
-    "a list": ((True, "a"), ["l", [True, "a"]]),
-    "an object": (Point(1), ["o", f"{__name__}.Point", [["x", ["n", [0, "1", 0]]]]]),
+FORMS: dict[str, tuple[Any, str]] = {
+    "null": (None, "N"),
+    "a boolean": (True, "T"),
+    "an integer": (1500, "i1500;"),
+    "a subclass of int": (Loud(7), f"({__name__}.Loud)i7;"),
+    "a large integer": (-(1 << 70_000), f"h{-(1 << 70_000):x};"),
+    "negative zero": (-0.0, "f-0.0;"),
+    "not a number": (float("nan"), "fnan;"),
+    "a Decimal": (Decimal("-1.50"), "(decimal.Decimal)d-1.50;"),
+    "a Fraction": (Fraction(1, 3), "(fractions.Fraction)q1/3;"),
+    "a text": (" a ", "s3: a "),
+    "bytes": (b"\x01\xff", "(builtins.bytes)b01ff;"),
+    "a UUID": (UUID(int=7), "(uuid.UUID)s36:00000000-0000-0000-0000-000000000007"),
+    "a path": (PurePosixPath("/a/b"), f"({PurePosixPath.__module__}.PurePosixPath)s4:/a/b"),
+    "an instant": (datetime(2026, 1, 2, 3, tzinfo=UTC), "(datetime.datetime)t2026-01-02T03:00:000.0;"),
+    "a date": (date(2026, 1, 2), "(datetime.date)t2026-01-02;"),
+    "a time": (time(3, 4), "(datetime.time)t03:04:00,0,;"),
+    "a duration": (timedelta(1, 2, 3), "(datetime.timedelta)t1,2,3;"),
+    "an enum": (Size.LARGE, f"({__name__}.Size)e5:LARGE"),
+    "a mapping": ({"b": 1, "a": None}, "m2:s1:aNs1:bi1;"),
+    "a set": ({"b", "a"}, "(builtins.set)l2:s1:as1:b"),
+    "a tuple": ((True, "a"), "(builtins.tuple)l2:Ts1:a"),
+    "a list": ([True, "a"], "l2:Ts1:a"),
+    "an object": (Point(1), f"({__name__}.Point)o1:s1:xi1;"),
+}
+# The values of a row are each another one than all others of it, as a tool sees them.
+APART: dict[str, tuple[Any, ...]] = {
+    "blanks": ("abc", "abc\n", " abc", "abc ", "abc\r\n", "abc\u00a0", "\tabc", ""),
+    "ways to write a text": (_NFC, _NFD, "CAFE"),
+    "numbers": (1, 1.0, True, "1", "1.0", Decimal(1), Decimal("1.0"), Fraction(1), 1 + 0j, Loud(1), b"1"),
+    "zeros": (0, 0.0, -0.0, False, "0", None, "", Decimal(0), Decimal("-0")),
+    "words": (True, "true", "True", "TRUE", 1),
+    "no numbers": (float("nan"), float("inf"), float("-inf"), "nan", Decimal("NaN"), None),
+    "offsets": (
+        datetime(2026, 1, 1, 12, tzinfo=UTC),
+        datetime(2026, 1, 1, 14, tzinfo=_EAST),
+        datetime(2026, 1, 1, 12),  # noqa: DTZ001
+        date(2026, 1, 1),
+        "2026-01-01T12:00:00Z",
+    ),
+    "times": (time(3), time(3, fold=1), time(3, tzinfo=UTC), timedelta(hours=3)),
+    "nested": ({"a": {"b": "x"}}, {"a": {"b": "x "}}, {"a": {"b": ["x"]}}, {"a": {"b": ("x",)}}, {"a": "b"}),
+    "names": ({"a": 1}, {"a ": 1}, {_NFC: 1}, {_NFD: 1}, {1: 1}, {"1": 1}, {True: 1}),
+    "collections": ([1, 2], [2, 1], (1, 2), {1, 2}, frozenset((1, 2)), {1: 2}, deque((1, 2)), [[1, 2]], [1, [2]]),
+    "models": (
+        Twin(x=1),
+        Twin(x=1, hidden=1),
+        Twin.model_validate({"x": 1, "more": 1}),
+        Twin.model_validate({"x": 1, "more": "1"}),
+        Other(x=1),
+        {"x": 1},
+    ),
+    "dataclasses": (Pair(1), Pair(1, 1), Pair("1"), Pair(1.0), {"a": 1, "b": None}),
+    "secrets": (SecretStr("a"), SecretStr("a "), SecretStr("b"), Pin("a"), "a", SecretBytes(b"a")),
+    "enums": (Size.LARGE, "l", "LARGE"),
+    "patterns": (re.compile("a"), re.compile("a", re.IGNORECASE), re.compile("a "), "a"),
+    "paths": (PurePosixPath("a"), PurePosixPath("a "), "a"),
 }
 
 
 @pytest.mark.parametrize(("value", "form"), FORMS.values(), ids=FORMS)
-def test_the_form_of_a_value_stays(value: object, form: object) -> None:
+def test_the_form_of_a_value_stays(value: object, form: str) -> None:
     """A release that changes a form would run the calls again that a store has answers for."""
-    assert canonical(value) == form
+    assert write_strict(value) == form
+
+
+@pytest.mark.parametrize("values", APART.values(), ids=APART)
+def test_values_that_differ_for_a_tool_are_not_equal(values: tuple[Any, ...]) -> None:
+    """Strict equality is the tool's own view: neither a type nor a blank is lost, however deep, and a copy is equal."""
+    for wrap in (_as_it_is, _in_a_list, _in_a_model):
+        forms = [write_strict(wrap(each)) for each in values]
+        assert len(set(forms)) == len(values)
+        assert [write_strict(wrap(copy.deepcopy(each))) for each in values] == forms
+
+
+def _as_it_is(value: object) -> object:
+    return value
+
+
+def _in_a_list(value: object) -> object:
+    return [{"deep": (value,)}]
+
+
+def _in_a_model(value: object) -> object:
+    return Twin.model_construct(x=value)
+
+
+_BOTH: Any = {"anyOf": [{"type": "integer"}, {"type": "number"}, {"type": "string"}]}
+_TEXT: Any = {"type": "string"}
+LOOSE: list[tuple[Any, Any, Any, bool]] = [
+    ("abc", "abc\n", _TEXT, True),
+    (_NFC, f" {_NFD} ", _TEXT, True),
+    ("abc", "Abc", _TEXT, False),
+    ("a b", "a  b", _TEXT, False),
+    (1, "1", _BOTH, True),
+    (1, "1", {"type": ["integer", "string"]}, True),
+    (1, "1", _TEXT, False),
+    ("1", "1.0", _TEXT, False),
+    ("007", 7, _BOTH, False),
+    (1, 1.0, _BOTH, True),
+    (True, "true", {"anyOf": [{"type": "boolean"}, {"type": "string"}]}, False),
+    (True, 1, _BOTH, False),
+    (["a "], ["a"], {"type": "array", "items": _TEXT}, True),
+    ([1], ["1"], {"type": "array", "items": _BOTH}, True),
+    ({"k": "a "}, {"k": "a"}, {"type": "object"}, True),
+    ({"k ": "a"}, {"k": "a"}, {"type": "object"}, False),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "schema", "same"), LOOSE)
+def test_what_is_loosely_equal(one: object, other: object, schema: Any, same: bool) -> None:
+    """Blanks at the ends and composed signs make no difference; a number and its text only where a union reads both."""
+    whole: Any = {"type": "object", "properties": {"value": schema}}
+    assert (write_loose(one, whole, ("value",)) == write_loose(other, whole, ("value",))) is same
+    assert write_strict(one) != write_strict(other)
 
 
 @pytest.mark.parametrize("value", [value for value, _ in FORMS.values()], ids=FORMS)
-def test_params_that_are_as_they_were_written_have_that_digest(value: object) -> None:
-    """A digest that is known is used again where it says the same, and never where it does not."""
+def test_params_that_are_as_they_were_written_have_that_form(value: object) -> None:
+    """A form that is known is used again where it says the same, and never where it does not."""
     call = make_call({"value": value})
-    written = written_digest(call)
+    written = write_arguments(call)
     for params in ({"value": value}, {"value": [value]}, {"value": "other"}, {"value": value, "more": 1}, {}):
-        assert params_digest(call.tool, params, known=(call.arguments, written)) == params_digest(call.tool, params)
+        assert read_asked(call, params, written) == read_asked(call, params)
 
 
 def test_how_deep_a_value_may_be() -> None:
-    """A value is compared down to the level that is asked for, and one that is deeper is not compared at all."""
+    """A value that is nested too deeply, or that shows nothing to compare, has no form, so it equals nothing."""
     nested: Any = "leaf"
-    for _ in range(3):
+    for _ in range(150):
         nested = [nested]
-    assert canonical(nested, 3) == ["l", [["l", [["l", ["leaf"]]]]]]
-    for value, depth in ((nested, 2), (Odd(), 5), (print, 5)):
+    assert write_strict(nested).endswith("s4:leaf")
+    for _ in range(100):
+        nested = [nested]
+    for value in (nested, Odd(), print):
         with pytest.raises(NotPlainError):
-            canonical(value, depth)
+            write_strict(value)
 
 
 def make_call(arguments: Any, id_: str = "") -> Any:
@@ -127,26 +236,24 @@ def test_a_call_without_an_id_is_its_own_delivery() -> None:
     assert len(delivery_of(make_call({"value": 1}, "a"))) >= 32
 
 
-def test_what_cannot_be_compared_goes_by_what_was_written() -> None:
-    """Two calls with such an object are one intent if their arguments were written alike, and in no other case."""
+def test_what_has_no_form_is_equal_to_nothing() -> None:
+    """Two calls with such an object are refused together if their arguments were written alike, and never answered."""
     one, same, other = (intent_of(make_call({"value": each}), {"value": Odd()}) for each in (1, 1, 2))
-    assert one == same != other
-    assert intent_of(make_call({"value": 1}), {"value": 1}) != one
+    assert one.strict == same.strict == other.strict == ""
+    assert one.loose == same.loose != other.loose
+    assert intent_of(make_call({"value": 1}), {"value": 1}).loose != one.loose
 
 
 @pytest.mark.parametrize("verified", [False, True])
 def test_a_lost_call_that_is_kept_for_verify_counts_with_its_arguments(*, verified: bool) -> None:
-    """The memory of what is undecided is bounded by what it takes: more for a long text, and never nothing."""
+    """The memory of what is undecided is bounded by what it takes: more for a long text."""
     sizes = list[int]()
-    for value in ("x", "x" * 1_000, Odd()):
+    for value in ("x", "x" * 1_000):
         tool = attrs.evolve(make_call({}).tool, verify=_know_nothing if verified else None)
         call = attrs.evolve(make_call({"value": value}), tool=tool)
-        sizes.append(Lost.of(call, {"value": value}, "", liftable=False).size)
-    least = undecided._BYTES_EACH  # pyright: ignore[reportPrivateUsage]
-    one, long, odd = sizes
-    assert one >= least
-    assert (long - one == 2 * 4 * 999) is verified
-    assert (odd == least + 2 * 4 * least) is verified
+        sizes.append(Lost.of(call, {"value": value}, "", liftable=False).payload)
+    one, long = sizes
+    assert (long - one >= 8 * 999) is verified
 
 
 @pytest.mark.parametrize("landed", [None, False])

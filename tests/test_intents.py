@@ -20,6 +20,7 @@ from toolcall_pipeline import (
     OutcomeUnknown,
     Pipeline,
     Success,
+    Tool,
     ToolContext,
     ToolFailed,
     ToolRegistry,
@@ -242,7 +243,8 @@ async def test_verify_decides(verdict: object, kind: str, ran: int) -> None:
     assert await desk.ask("wire", amount=7) == "outcome_unknown"
     desk.answer, desk.verdict = None, verdict
     assert await desk.ask("wire", amount=7) == kind
-    assert (len(desk.done), desk.asked) == (ran, [({"amount": 7}, "")])
+    # In the lost call itself, and again before the equal one.
+    assert (len(desk.done), desk.asked) == (ran, [({"amount": 7}, "")] * 2)
 
 
 async def test_a_cancelled_body_is_lost() -> None:
@@ -299,28 +301,122 @@ async def test_it_is_forgotten_after_an_hour() -> None:
     assert len(desk.done) == 2
 
 
-def test_what_is_remembered_is_bounded() -> None:
-    """The conversations that lost a call longest ago are forgotten first, and one alone keeps its newest calls."""
+def test_what_is_remembered_is_bounded_and_never_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conversation without room gets no further calls of that tool; no other one forgets anything."""
+    monkeypatch.setattr("toolcall_pipeline.once.undecided._MAX_LOST", 50)
     tools = ToolRegistry()
 
     @tools.tool
     async def act(n: int) -> None: ...
 
-    kept = Conversations(max_bytes=7_500)
-    calls = [Call("act", {"n": n}, conversation=f"c{n % 40}").resolved(act).validated({"n": n}) for n in range(200)]
+    @tools.tool
+    async def other(n: int) -> None: ...
+
+    kept = Conversations(max_bytes=400_000)
+    calls = [Call("act", {"n": n}, conversation=f"c{n % 4}").resolved(act).validated({"n": n}) for n in range(160)]
     for call in calls:
-        kept.add(call, Lost.of(call, call.params, "", liftable=True))
-    assert len(kept) <= 10
-    assert kept.find(calls[0]) is None
-    found = kept.find(calls[-1])
+        kept.add(call, Lost.of(call, call.params, "", liftable=False))
+    many = [attrs_evolve(calls[0], principal="mallory", conversation=f"m{n}", params={"n": n}) for n in range(2_000)]
+    for call in many:
+        kept.add(call, Lost.of(call, call.params, "", liftable=False))
+    crowded = [attrs_evolve(calls[0], conversation="one", params={"n": n}) for n in range(60)]
+    for call in crowded:
+        kept.add(call, Lost.of(call, call.params, "", liftable=False))
+    for call in (*calls, *many, *crowded):
+        found = kept.find(call)
+        assert found is not None
+        assert found.find(call, call.params) is not None or found.is_full(act)
+    for call in calls:
+        found = kept.find(call)
+        assert found is not None
+        assert found.find(call, call.params) is not None
+        assert not found.is_full(act)
+    full = kept.find(crowded[0])
+    assert full is not None
+    assert full.is_full(act)
+    assert not full.is_full(other)
+
+
+def test_what_verify_would_be_told_goes_first() -> None:
+    """The large calls of one principal take the place of no record of another."""
+    tools = ToolRegistry()
+
+    @tools.tool(verify=lambda call, key: None)
+    async def act(text: str) -> None: ...
+
+    kept = Conversations(max_bytes=100_000)
+    first = Call("act", {"text": "x"}, conversation="c").resolved(act).validated({"text": "x"})
+    kept.add(first, Lost.of(first, first.params, "", liftable=False))
+    for n in range(50):
+        text = f"{n}" * 10_000
+        call = attrs_evolve(first, principal="mallory", arguments={"text": text}, params={"text": text})
+        kept.add(call, Lost.of(call, call.params, "", liftable=False))
+        mine = kept.find(call)
+        assert mine is not None
+        assert mine.find(call, call.params) is not None
+    found = kept.find(first)
     assert found is not None
-    assert found.find(calls[-1], calls[-1].params) is not None
-    for n in range(100):
-        one = attrs_evolve(calls[0], conversation="one", params={"n": n})
-        kept.add(one, Lost.of(one, one.params, "", liftable=True))
-    alone = kept.find(attrs_evolve(calls[0], conversation="one"))
-    assert alone is not None
-    assert 0 < len(alone.lost) <= 11
+    lost = found.find(first, first.params)
+    assert lost is not None
+    assert lost[0].call is None
+
+
+@pytest.mark.parametrize("effect", ["mutating", "keyed"])
+async def test_a_conversation_without_room_gets_no_more_of_a_tool(effect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told why, before a body runs; other tools, other conversations and an hour later it goes on."""
+    monkeypatch.setattr("toolcall_pipeline.once.undecided._MAX_LOST", 2)
+    tools, runs = ToolRegistry(), list[int]()
+
+    @tools.tool(effect=effect, context=True)
+    async def act(context: ToolContext, n: int) -> None:
+        runs.append(n)
+        if n < 3:
+            raise ConnectionResetError
+
+    pipeline = standard(tools, attempts=1)
+    with FakeClock() as clock:
+        for n in range(5):
+            await pipeline(Call("act", {"n": n}, conversation="c"))
+        assert runs == [0, 1, 2]
+        outcome = await pipeline(Call("act", {"n": 5}, conversation="c"))
+        assert outcome.failure().kind == "unavailable"
+        assert type(await pipeline(Call("act", {"n": 5}, conversation="other"))) is Success
+        clock.advance(3_700)
+        assert type(await pipeline(Call("act", {"n": 5}, conversation="c"))) is Success
+
+
+@pytest.mark.parametrize("how", ["replaced", "another registry", "another description"])
+async def test_a_lost_call_is_remembered_by_the_name_of_its_tool(how: str) -> None:
+    """Another object of that name, as a server lists it again or a request builds it, runs no equal call."""
+    runs = list[int]()
+
+    def build(tools: ToolRegistry, description: str) -> ToolRegistry:
+        async def act(n: int) -> None:
+            runs.append(n)
+            raise ConnectionResetError
+
+        tool = Tool.from_schema(
+            name="act",
+            description=description,
+            parameters={"type": "object", "properties": {"n": {"type": "integer"}}},
+            handler=act,
+        )
+        if "act" in tools:
+            tools.replace(tool)
+        else:
+            tools.register(tool)
+        return tools
+
+    tools = build(ToolRegistry(), "Act.")
+    pipeline = standard(tools, attempts=1)
+    for _ in range(3):
+        outcome = await pipeline(Call("act", {"n": 1}, conversation="c"))
+        assert outcome.failure().kind == "outcome_unknown"
+        if how == "another registry":
+            pipeline = standard(build(ToolRegistry(), "Act."), attempts=1)
+        else:
+            build(tools, "Act." if how == "replaced" else "Act, and say so.")
+    assert runs == [1]
 
 
 def attrs_evolve(call: Any, **changes: object) -> Any:

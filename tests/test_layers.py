@@ -32,7 +32,7 @@ LAYERS = """
     tools
     adapters policies engine.retries stage_state telemetry
     audit
-    approvals engine.compose executors once.kept_outcomes once.owners once.ledger_records
+    approvals engine.compose executors once.kept_outcomes once.owners once.row_versions once.ledger_records
     engine.batch testing
     journal
     middlewares
@@ -212,7 +212,9 @@ KEEPING = (
     "stores",
     "once.kept_outcomes",
     "once.ledger_records",
+    "once.old_digests",
     "once.owners",
+    "once.row_versions",
 )
 LOADED = """
 import contextlib, io, re, sys

@@ -788,7 +788,7 @@ async def test_successes_that_are_replayed() -> None:
         return (await shop.pipeline(call)).unwrap()
 
     async with shop.pipeline:
-        asked = [await ask("1"), await ask("1"), await ask("2", amount="7"), await ask(""), await ask("2", "other")]
+        asked = [await ask("1"), await ask("1"), await ask("2"), await ask(""), await ask("2", "other")]
         shop.answer = ToolFailed("no")
         assert type(await shop.pipeline(Call("charge", {"amount": 8}, conversation="c"))) is Failure
         shop.answer = None

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, cast
 import attrs
 
 from ..base import timing
-from ..engine.call import ValidCall
+from ..engine.call import ValidCall, make_uuid
 from ..engine.call_state import StateKey
 from ..once import digest, intent_of, join_digest
 from ..stores import Change, Entry, Store
@@ -74,7 +74,8 @@ Row: TypeAlias = dict[str, Any]
 def name_request(call: ValidCall, version: str) -> str:
     """The name of the record for calls like this one: other arguments, callers, schemas or policies have another."""
     schema = digest(dict(call.tool.parameters.schema))
-    return join_digest(intent_of(call, call.params), schema, version)[:_DIGITS]
+    asked = intent_of(call, call.params).strict or make_uuid()  # params without a form are equal to none
+    return join_digest(asked, schema, version)[:_DIGITS]
 
 
 def read_approval(row: Row) -> Approval:

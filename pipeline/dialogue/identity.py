@@ -10,7 +10,7 @@ import attrs
 from ..engine.call import Call, ResolvedCall, ValidCall
 from ..engine.compose.pipeline import Pipeline
 from ..messages.values import as_text
-from ..once import NotPlainError, params_digest, written_digest
+from ..once import join_digest, read_asked, write_arguments
 from ..parameters import read_arguments
 from ..tools.definition import Tool
 
@@ -21,26 +21,23 @@ class Identity:
 
     Args:
         tool: The name of the tool.
-        params: The digest of the validated params. None: the call was not validated, or they show nothing to compare.
-        is_complete: Whether the params show what to compare; an object without fields and equality does not.
+        params: The strict digest of the validated params. None: the call was not validated. "": they have no form.
         written: The digest of the arguments as the model wrote them. None: they are not an object.
     """
 
     tool: str
     params: str | None
-    is_complete: bool
     written: str | None
 
     def is_same(self, other: Identity) -> bool | None:
-        """Whether both ask for the same; None if that cannot be known."""
+        """Whether both ask for the same, strictly; None if that cannot be known."""
         if self.tool != other.tool:
             return False
-        if self.params is not None and other.params is not None:
+        if self.params and other.params:
             return self.params == other.params
-        same = self.written == other.written
-        if self.written is None or other.written is None or not (same or (self.is_complete and other.is_complete)):
+        if self.written is None or other.written is None:
             return None
-        return same
+        return True if self.written == other.written else None if "" in (self.params, other.params) else False
 
 
 def identify(call: Call) -> Identity:
@@ -48,14 +45,13 @@ def identify(call: Call) -> Identity:
     tool: Tool[..., Any] | None = getattr(call, "tool", None)
     given: Any = getattr(call, "params", None)
     name: Any = call.name if tool is None else tool.name
-    params, is_complete = None, True
+    written = None if read_arguments(call.arguments) is None else write_arguments(call)
+    params: str | None = None
     if tool is not None and isinstance(given, Mapping):
-        try:
-            params = params_digest(tool, cast("Mapping[str, object]", given))
-        except NotPlainError:
-            is_complete = False
-    written = None if read_arguments(call.arguments) is None else written_digest(call)
-    return Identity(name if type(name) is str else as_text(name), params, is_complete, written)
+        form = read_asked(cast("Any", call), cast("Mapping[str, object]", given), written or "").strict
+        params = form and join_digest(form)
+    as_written = None if written is None else join_digest(written)
+    return Identity(name if type(name) is str else as_text(name), params, as_written)
 
 
 def check(pipeline: Pipeline, call: Call) -> Call:

@@ -140,6 +140,8 @@ class Unavailable(
         retry_after: Seconds until another call makes sense; None: not known.
         message: From the tool's author; "": the model gets a fixed text.
         details: Further facts of the failure, for the model.
+        body_landed: Whether the side effect of a body that answers so happened. Default: it may have. Of a stage it
+            says nothing: no body began.
     """
 
     kind: ClassVar[Literal["unavailable"]] = "unavailable"
@@ -149,6 +151,7 @@ class Unavailable(
     retry_after: float | None = None
     message: Public = attrs.field(default="", repr=False)
     details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
+    body_landed: Landed = attrs.field(default="maybe", eq=False, repr=False, kw_only=True)
 
 
 @attrs.frozen

@@ -179,7 +179,7 @@ class CallRelay:
             answer = await self._upstream.ask("tools/call", params)
         except ServerGoneError as exc:
             if exc.is_away:
-                return Failure(Unavailable(context.tool, "disconnected"))
+                return Failure(Unavailable(context.tool, "disconnected", body_landed="no"))
             return Failure(Transient(exc, landed=exc.landed))
         except UnusableAnswerError as exc:
             return self._tell_unusable(exc)

@@ -208,9 +208,9 @@ class RemoteServer:
             return Failure(NeedsSetup(approved("the MCP server"), told))
         session = await self._find_session()
         if session is None:
-            return Failure(Unavailable(name, _DISCONNECTED))
+            return Failure(Unavailable(name, _DISCONNECTED, body_landed="no"))
         if name in self._tools.held:  # now: the server may have come back with another definition
-            return Failure(Unavailable(name, CHANGED))
+            return Failure(Unavailable(name, CHANGED, body_landed="no"))
         offer = self._tools.offers.get(name)
         structured = offer is not None and offer.definition.get("outputSchema") is not None
 

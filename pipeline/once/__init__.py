@@ -1,8 +1,8 @@
 """Once: which delivery a call is, which intent it has, and what a pipeline does with one that came before."""
 
-from .digests import NotPlainError, canonical, digest, join_digest
+from .digests import NotPlainError, digest, join_digest
 from .in_process import InScope, once_per_intent
-from .intents import DELIVERY, delivery_of, intent_of, params_digest, written_digest
+from .intents import DELIVERY, are_alike, are_written_alike, delivery_of, intent_of, read_asked, write_arguments
 from .undecided import CONVERSATIONS, Conversation, Conversations, Lost
 
 __all__ = [
@@ -13,12 +13,13 @@ __all__ = [
     "InScope",
     "Lost",
     "NotPlainError",
-    "canonical",
+    "are_alike",
+    "are_written_alike",
     "delivery_of",
     "digest",
     "intent_of",
     "join_digest",
     "once_per_intent",
-    "params_digest",
-    "written_digest",
+    "read_asked",
+    "write_arguments",
 ]

@@ -18,6 +18,7 @@ import attrs
 from anyio import lowlevel
 from returns.result import Failure, Success
 
+from ..base import timing
 from ..base.event_loops import get_event_loop
 from ..base.foreign_values import FaultBarrier
 from ..base.forking import register_after_fork
@@ -36,9 +37,9 @@ from ..engine.errors import (
     Transient,
     Unavailable,
 )
-from ..engine.guards import Guards, OneEffect
+from ..engine.guards import Guards, OneEffect, as_not_landed, landed_of
 from ..privacy import approved
-from .intents import written_digest
+from .intents import are_written_alike
 from .undecided import CONVERSATIONS, Conversation, Lost
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, fl
                 _remember_raise(call, effect, scope, exc)
                 raise
             if type(outcome) is not Success or CONVERSATIONS.held:
-                outcome = _learn(call, effect, scope, outcome)
+                outcome = _learn(call, effect, scope, await settle_lost(call, effect, outcome))
         return outcome
     finally:
         if key is not None:
@@ -161,7 +162,7 @@ async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, fl
 async def _join(call: ValidCall, effect: OneEffect, inside: Inside, flights: Flights, key: FlightKey) -> Outcome:
     """Wait for a twin, and run only if it is none, or ended without an answer."""
     while (first := flights.running.setdefault(key, call)) is not call:
-        if not _are_equal(first, call):
+        if not are_written_alike(first, call):
             return await _run(call, effect, inside, None)
         flight = flights.board(key, first)
         if flight is None:
@@ -184,7 +185,7 @@ async def _join(call: ValidCall, effect: OneEffect, inside: Inside, flights: Fli
 async def _run(call: ValidCall, effect: OneEffect, inside: Inside, scope: Conversation | None) -> Outcome:
     known = CONVERSATIONS.find(call) if scope is None else scope
     lost: Lost | None = None
-    if known is not None and known.lost and isinstance(cast("object", call), ResolvedCall):
+    if known and isinstance(cast("object", call), ResolvedCall):
         lost, answer = await _ask_known(call, known)
         if answer is not None:
             return answer
@@ -195,7 +196,7 @@ async def _run(call: ValidCall, effect: OneEffect, inside: Inside, scope: Conver
     except BaseException as exc:
         _remember_raise(call, effect, scope, exc)
         raise
-    told = _learn(call, effect, scope, outcome)
+    told = _learn(call, effect, scope, await settle_lost(call, effect, outcome))
     is_lost = type(told) is Failure and read_end(effect, told.failure()) is not None
     if lost is not None and known is not None and effect.undecided and not is_lost:
         known.decide(lost)  # a later answer to the same key
@@ -228,27 +229,78 @@ def _remember_raise(call: ValidCall, effect: OneEffect, scope: Conversation | No
 def _lift(call: ValidCall, effect: OneEffect, scope: Conversation | None) -> None:
     """A tool has changed something: what exceptions of others said may be wrong by now."""
     known = CONVERSATIONS.find(call) if scope is None else scope
-    if known is not None and known.lost and effect.tool is not None and not effect.tool.composite:
+    if known and effect.tool is not None and not effect.tool.composite:
         known.lift(effect.tool)
 
 
 async def _ask_known(call: ValidCall, known: Conversation) -> tuple[Lost | None, Outcome | None]:
     """The lost call that a call repeats and whose key it has to take; and the answer, if it must not run."""
     tool = call.tool
-    while (lost := known.find(call, getattr(call, "params", None))) is not None and tool.effect == "mutating":
+    while tool.effect in _REMEMBERED and (found := known.find(call, getattr(call, "params", None))) is not None:
+        lost, is_equal = found
+        if tool.effect == "keyed" and is_equal:
+            return lost, None
         began = perf_counter_ns()
-        found = await ask_verify(call, lost.call, lost.key)
-        if found is None:
+        answer = await ask_verify(call, lost.call or (call if is_equal else None), lost.key)
+        if answer is None:
             if call.report is not None:
                 took = (ended := perf_counter_ns()) - began
                 call.report.rows.append(("once", began, ended, OutcomeUnknown.kind, 0, _UNDECIDED, took))
-            return lost, _unknown(tool)
+            return None, _unknown(tool)
         known.decide(lost)
-        if type(found) is Success:
+        if type(answer) is Success and is_equal:
             if call.report is not None:
                 call.report.replayed = True
-            return None, found
-    return lost, None
+            return None, answer
+    return None, _refuse_more(known, tool)
+
+
+def _refuse_more(known: Conversation, tool: Tool[..., Any]) -> Outcome | None:
+    """Unavailable, where a lost call of the tool could not be remembered; else None."""
+    if tool.effect in _REMEMBERED and known.is_full(tool):
+        return Failure(Unavailable(tool.name, "too many calls of it are undecided in this conversation"))
+    return None
+
+
+async def settle_lost(call: Any, effect: OneEffect, outcome: Outcome) -> Outcome:
+    """Ask ``verify=`` what became of a call that was lost just now, once, and before it is told as lost.
+
+    Args:
+        call: The call, in the phase that is known of it.
+        effect: The guard of its effect.
+        outcome: How it ended.
+
+    Returns:
+        What was found; the failure as one that did not land; or the outcome as it was, where nothing is known.
+    """
+    tool = effect.begun_tool
+    if tool is None or tool.verify is None or effect.is_settled or type(outcome) is Success or effect.lost is None:
+        return outcome
+    error: Any = cast("Any", outcome).failure() if type(outcome) is Failure else None
+    if read_end(effect, error) is None:
+        return outcome
+    effect.is_settled = True
+    lost = call if getattr(call, "tool", None) is tool else call.resolved(tool)
+    params = _reread(lost) if hasattr(lost, "params") else effect.begun_params
+    if params is None:
+        return outcome
+    lost = lost.with_params(params) if hasattr(lost, "params") else lost.validated(params)
+    began = perf_counter_ns()
+    found = await ask_verify(lost, lost, effect.begun_key)
+    cause = error.cause if type(error) is OutcomeUnknown else error
+    may_run = effect.running > 0 or getattr(cause, "still_running", False)
+    if found is None or (may_run and type(found) is not Success):
+        return outcome  # a body that may still run may land yet
+    if call.report is not None:
+        took = (ended := perf_counter_ns()) - began
+        call.report.rows.append(("once", began, ended, None, 0, _FOUND[type(found) is Success], took))
+    if effect.forget is not None:
+        effect.forget()
+    if type(found) is Success:
+        effect.happened = True
+        return found
+    effect.undecided = 0
+    return found if cause is None else Failure(as_not_landed(cause))
 
 
 def read_end(effect: OneEffect, error: Any) -> bool | None:
@@ -262,8 +314,11 @@ def read_end(effect: OneEffect, error: Any) -> bool | None:
         None: it is known. False: undecided, and only ``verify=`` or a person can say. True: undecided, but an exception
         said what was wrong, which another change may have put right.
     """
+    said = error.cause if isinstance(error, OutcomeUnknown) else error
+    if effect.happened and landed_of(Failure(said)) == "yes":
+        return None  # the answer is lost, and not what became of the effect
     if error is None or isinstance(error, (OutcomeUnknown, NotExecuted, Unavailable)) or not effect.believes(error):
-        return False  # the last two are from a stage, after a body of an earlier attempt
+        return False
     if isinstance(error, (TimedOut, Transient)):
         return None if error.landed == "yes" else False
     cause: object = getattr(error, "cause", None)
@@ -275,17 +330,26 @@ def read_end(effect: OneEffect, error: Any) -> bool | None:
 async def ask_verify(call: ValidCall, lost: ValidCall | None, key: str) -> Outcome | None:
     """Ask the tool's own ``verify=`` what became of a lost call.
 
+    Args:
+        call: The call that asks.
+        lost: The lost call, or a strictly equal one. None: neither is known, so nobody is asked.
+        key: The idempotency key of the lost call.
+
     Returns:
         Success: it took effect, with this value. A Failure: it did not, and never will. None: that is not known.
     """
     tool = call.tool
-    if tool.verify is None:
+    if tool.verify is None or lost is None:
         return None
     found: Any = None
-    with FaultBarrier():  # a user's function; where it raises, nothing is known
-        found = tool.verify(lost or call, key)
+    with (
+        FaultBarrier(),
+        timing.move_on_after(tool.verify_timeout),
+    ):  # a user's function; where it raises, nothing is known
+        found = tool.verify(lost, key)
         if isawaitable(found):
-            found = await found
+            asked, found = found, None
+            found = await asked
     if type(found) is Success:
         return cast("Outcome", found)
     if found is True or found == "yes":
@@ -311,9 +375,12 @@ def _refuse(call: Any) -> Outcome | None:
 
 def _refuse_in(known: Conversation, call: Any) -> Outcome | None:
     tool: Tool[..., Any] | None = getattr(call, "tool", None)
-    if tool is None or tool.effect != "mutating" or not known.lost:
+    if tool is None or tool.effect not in _REMEMBERED or not known:
         return None
-    return _unknown(tool) if known.find(call, getattr(call, "params", None)) is not None else None
+    found = known.find(call, getattr(call, "params", None))
+    if found is not None and not (tool.effect == "keyed" and found[1]):
+        return _unknown(tool)
+    return _refuse_more(known, tool)
 
 
 def _unknown(tool: Tool[..., Any]) -> Outcome:
@@ -322,7 +389,7 @@ def _unknown(tool: Tool[..., Any]) -> Outcome:
 
 def _remember(call: ValidCall, effect: OneEffect, scope: Conversation | None, *, liftable: bool) -> None:
     tool = effect.begun_tool
-    if tool is None or tool.effect not in ("mutating", "keyed") or tool.composite:
+    if tool is None or tool.effect not in _REMEMBERED or tool.composite:
         return
     if scope is None and not call.conversation:
         return
@@ -330,9 +397,10 @@ def _remember(call: ValidCall, effect: OneEffect, scope: Conversation | None, *,
     params = _reread(known) if hasattr(known, "params") else effect.begun_params
     lost = Lost.of(known, params, effect.begun_key, liftable=liftable)
     if scope is None:
-        CONVERSATIONS.add(call, lost)
+        scope = CONVERSATIONS.add(call, lost)
     else:
         scope.add(lost)
+    effect.forget = partial(scope.decide, lost)
 
 
 def _reread(call: ValidCall) -> dict[str, Any]:
@@ -344,10 +412,6 @@ def _reread(call: ValidCall) -> dict[str, Any]:
     return call.params
 
 
-def _are_equal(one: Call, other: Call) -> bool:
-    return one.arguments is other.arguments or written_digest(one) == written_digest(other)
-
-
 def _tell_part(error: Any, tool: Tool[..., Any] | None) -> Outcome | None:
     """The error with the advice to check first; None where it has advice of its own, or no place for it."""
     if tool is None or tool.effect != "mutating" or not isinstance(error, _WITH_DETAILS) or error.details.suggestion:
@@ -357,5 +421,7 @@ def _tell_part(error: Any, tool: Tool[..., Any] | None) -> Outcome | None:
     return Failure(attrs.evolve(error, details=attrs.evolve(error.details, suggestion=advice)))
 
 
+_REMEMBERED = ("mutating", "keyed")
 _UNDECIDED = "an equal call of this conversation is undecided"
+_FOUND = {True: "its answer was lost, and verify= found that it took effect", False: "verify= found that it did not"}
 _WITH_DETAILS = (ResourceNotFound, ExecutionFailed, Denied, NeedsSetup, InvalidParams)

@@ -7,13 +7,14 @@
 ``s/…``     when a tool last changed something in a conversation; what an exception said before is lifted by that
 ``r/…``     the last success of an intent, where those are replayed
 ``o/…``     the lease of an owner
+``v/…``     the version of the rows, see `row_versions`
 ==========  ===================================================================================================
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -24,8 +25,9 @@ from ..base.setup_error import SetupError
 from ..engine.call import ValidCall, make_uuid
 from ..stores import Change, Entry, Store
 from .digests import join_digest
-from .intents import delivery_of, intent_of, written_digest
+from .intents import delivery_of, intent_of, write_arguments
 from .owners import Owner
+from .row_versions import VERSION, check_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,8 +62,9 @@ class Names:
     Attributes:
         id: The delivery, as `Ledger.resolve` takes it.
         delivery: "": the call has no id, so it cannot be delivered again.
-        intent: Its intent.
-        succeeded: The key of a success of its intent, where those are replayed.
+        intent: Its intent, by loose equality.
+        strict: Its digest by strict equality. "": no call is equal to it.
+        succeeded: The key of a success of a strictly equal intent, where those are replayed. "": there can be none.
         changed: Begins the keys of the tools that changed something in its conversation. "": they are not needed.
         tool: The last part of such a key.
     """
@@ -69,6 +72,7 @@ class Names:
     id: str
     delivery: str
     intent: str
+    strict: str
     succeeded: str
     changed: str
     tool: str
@@ -77,12 +81,23 @@ class Names:
     def of(call: ValidCall, secret: bytes) -> Names:
         """The names of a call."""
         tag = _make_tag(call.principal, call.conversation, secret)
-        written = written_digest(call)
-        asked = tag + intent_of(call, call.params, secret, written)
+        written = write_arguments(call)
+        asked = intent_of(call, call.params, secret, written)
         given = delivery_of(call, secret, written)
         id_ = f"{tag}{given}" if given else f"{tag}~{make_uuid()}"
         tool = _digest_name(call.tool.name, secret)
-        return Names(id_, _delivery_key(id_), f"i/{asked}", f"r/{asked}", f"s/{tag}", tool)
+        succeeded = asked.strict and f"r/{tag}{asked.strict}"
+        return Names(id_, _delivery_key(id_), f"i/{tag}{asked.loose}", asked.strict, succeeded, f"s/{tag}", tool)
+
+    def as_before(self, call: ValidCall, secret: bytes) -> Names:
+        """The names that the release before gave to the call. Of a call without an id only the intent has another."""
+        from .old_digests import find_old_digests  # here, for a store without such rows needs none
+
+        tag = _make_tag(call.principal, call.conversation, secret)
+        given, asked = find_old_digests(call, secret)
+        id_ = f"{tag}{given}" if given else self.id
+        intent, succeeded = f"i/{tag}{asked}", f"r/{tag}{asked}"
+        return attrs.evolve(self, id=id_, delivery=_delivery_key(id_), intent=intent, succeeded=succeeded)
 
 
 @attrs.frozen
@@ -121,7 +136,20 @@ class Records:
     async def read(self, key: str) -> tuple[Entry | None, dict[str, Any]]:
         """A record and its entry; ``None, {}`` without one."""
         found = await self.store.get(key) if key else None
-        return found, {} if found is None else cast("dict[str, Any]", json.loads(found.value))
+        return found, {} if found is None else check_version(json.loads(found.value))
+
+    async def choose(self, names: Names, before: Names | None) -> Names:
+        """The names of a call, with those of the release before where it has left a row: it is kept on at its key.
+
+        To be asked before each try of a claim: others may have put an end to that row.
+        """
+        if before is None:
+            return names
+        if before.delivery and await self.store.get(before.delivery) is not None:
+            names = attrs.evolve(names, id=before.id, delivery=before.delivery)
+        if await self.store.get(before.intent) is not None:
+            names = attrs.evolve(names, intent=before.intent)
+        return names
 
     async def begin(  # all that one write changes
         self,
@@ -147,12 +175,14 @@ class Records:
         entry, intent = seen
         opened, gone = dict(intent.get("open", {})), dict(intent.get("lost", {}))
         for id_ in died:
-            gone[id_] = [opened.pop(id_)[1], "lost", timing.wall_time()]
+            _, key, strict = read_open(opened.pop(id_))
+            gone[id_] = [key, "lost", timing.wall_time(), strict]
         decides = tuple(id_ for id_, (key, *_) in gone.items() if key and key == delivery["key"])
-        opened[names.id] = [owner.name, delivery["key"]]
+        opened[names.id] = [owner.name, delivery["key"], names.strict]
         if call.tool.effect != "keyed":  # a key stays that of the intent until an answer to it decides
             gone.pop(names.id, None)
-        about = {"tool": call.tool.name, "principal": call.principal, "conversation": call.conversation}
+        version = VERSION if entry is None else intent.get("v", 1)  # a row of the release before stays one at its key
+        about = {"v": version, "tool": call.tool.name, "principal": call.principal, "conversation": call.conversation}
         state = {**about, "effect": call.tool.effect, "at": delivery["at"], "open": opened, "lost": gone}
         changes = [Change(names.intent, _dump(state), None if entry is None else entry.version, self.keep)]
         if names.delivery:
@@ -183,7 +213,7 @@ class Records:
                 ended = None if outcome is None else _dump(done)
                 changes.append(Change(names.delivery, ended, claim.version, None if ended is None else self.keep))
             if success is not None:
-                changes.append(Change(names.succeeded, _dump(success), ttl=self.keep))
+                changes.append(Change(names.succeeded, _dump({"v": VERSION, **success}), ttl=self.keep))
             if known == "yes" and names.changed:
                 changes.append(Change(names.changed + names.tool, str(timing.wall_time()).encode(), ttl=self.keep))
             if await self.store.write(*changes) is not None:
@@ -262,7 +292,8 @@ class Records:
         if known in ("yes", "told"):
             lost.pop(id_, None)
         elif known in UNDECIDED and was_open is not None:
-            lost[id_] = [was_open[1], known, timing.wall_time()]
+            _, key, strict = read_open(was_open)
+            lost[id_] = [key, known, timing.wall_time(), strict]
         return [self._change(intent, {**state, "open": opened, "lost": lost}, entry.version)]
 
     def _change(self, key: str, intent: Intent, expect: int | None) -> Change:
@@ -274,7 +305,7 @@ class Records:
     async def find_intent(self, id_: str) -> str:
         """The key of the intent that holds a lost or running delivery; "": none does."""
         found = ""
-        async for key, state in self.list("i/" + id_.partition("}")[0]):  # to its end: an iterator has no other close
+        for key, state in await self.list("i/" + id_.partition("}")[0]):
             if id_ in state["lost"] or id_ in state["open"]:
                 found = key
         return found
@@ -292,10 +323,20 @@ class Records:
                     times.append(float(entry.value))
         return max(times)
 
-    async def list(self, prefix: str) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    async def list(self, prefix: str) -> list[tuple[str, dict[str, Any]]]:
         """All records whose keys begin so."""
-        async for key, entry in self.store.scan(prefix):
-            yield key, json.loads(entry.value)
+        found = [each async for each in self.store.scan(prefix)]  # to its end: an iterator has no other close
+        return [(key, check_version(json.loads(entry.value))) for key, entry in found]
+
+
+def read_open(kept: list[Any]) -> tuple[str, str, str]:
+    """The owner, key and strict digest of a delivery that runs; the release before kept no digest, so it is ""."""
+    return cast("tuple[str, str, str]", (*kept, "")[:3])
+
+
+def read_lost(kept: list[Any]) -> tuple[str, Known, float, str]:
+    """The key, knowledge, time and strict digest of a delivery that may have taken effect, as in `read_open`."""
+    return cast("tuple[str, Known, float, str]", (*kept, "")[:4])
 
 
 def _end_in(intent: Intent, claim: Claim, known: Known, at: float) -> Intent:
@@ -303,7 +344,7 @@ def _end_in(intent: Intent, claim: Claim, known: Known, at: float) -> Intent:
     opened, lost = dict(intent["open"]), dict(intent["lost"])
     opened.pop(claim.names.id, None)
     if known in UNDECIDED and intent["effect"] != "idempotent":  # which may run again in any case
-        lost[claim.names.id] = [claim.key, known, at]
+        lost[claim.names.id] = [claim.key, known, at, claim.names.strict]
     elif known in ("yes", "told"):
         for id_ in (claim.names.id, *claim.decides):
             lost.pop(id_, None)

@@ -20,6 +20,7 @@ from ..engine.call import make_uuid
 from ..privacy import get_logger
 from ..stores import Change, Memory, Store, StoreError
 
+LEASE = b"2"  # the version of the rows that this process writes; the release before left its lease empty
 _RENEWALS = 4  # in the time of one lease
 _SAFE = 0.8  # of a lease, after which its owner begins no body: the clocks of others may run faster
 _RUNNING: dict[str, set[str]] = {}  # the deliveries that run in this process, by owner
@@ -71,7 +72,7 @@ class Owner:
 
     async def _renew(self) -> None:
         began = timing.monotonic()
-        await self._store.write(Change(f"o/{self.name}", b"", ttl=self._lease))
+        await self._store.write(Change(f"o/{self.name}", LEASE, ttl=self._lease))
         self._until = began + self._lease * _SAFE
 
     def _keep(self) -> None:

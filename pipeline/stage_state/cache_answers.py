@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 from ..base.forking import register_after_fork
 from ..engine.call import Outcome, ValidCall
 from ..tools import Tool
+from .keys import as_given
 from .plain_data import estimate_bytes, freeze
 
-AnswerKey: TypeAlias = tuple[Tool[..., Any], str, Hashable]  # tool, principal, and what stands for the params
+AnswerKey: TypeAlias = tuple[Tool[..., Any], Hashable, Hashable]  # tool, principal, and what stands for the params
 
 
 class Answer(NamedTuple):
@@ -29,7 +30,7 @@ class Answer(NamedTuple):
 def make_key(call: ValidCall) -> AnswerKey | None:
     """Return the key of a call, equal for equal calls; None if its params are not plain data."""
     try:
-        return call.tool, call.principal, freeze(call.params)
+        return call.tool, as_given(call.principal), freeze(call.params)
     except (TypeError, RecursionError):
         return None
 

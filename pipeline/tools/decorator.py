@@ -203,7 +203,9 @@ class ToolDecorator:
         verify_with: The name of the tool that shows whether a lost call of this one took effect; default: none.
         verify: A function of a lost call, with its ``params``, and of its idempotency key, that finds out what became
             of it: ``Success(value)`` or True if it took effect, False if it did not and never will, None if that is not
-            known. It is asked before an equal call is refused; default: none.
+            known. It is asked in the lost call itself, before that is told as lost, and again before an equal call is
+            refused; default: none.
+        verify_timeout: The seconds that it may take, after which nothing is known; default: 5.
         composite: Whether the only effects of the tool are those of the calls that it makes through its context, as
             with `batch`, so that nothing is remembered of the tool itself; default: False.
         one_request: Whether the body makes one request and no more, redirects and repetitions of its client included.

@@ -90,6 +90,7 @@ class Tool(Generic[P, T]):
         timeout: Seconds of one attempt. None: as the pipeline says.
         attempts: Attempts of a call, for the stage `Retry`. None: as the stage says.
         verify: Finds out what became of a lost call. None: nothing does.
+        verify_timeout: Seconds for `verify`.
         composite: Whether its only effects are those of the calls that it makes.
         one_request: Whether its body makes one request, so that a refused one proves that there was no effect.
         origin: Where it was defined, for the texts of set-up errors.
@@ -124,6 +125,7 @@ class Tool(Generic[P, T]):
     timeout: float | None = attrs.field(default=None, repr=False)
     attempts: int | None = attrs.field(default=None, repr=False)
     verify: Verify | None = attrs.field(default=None, repr=False)
+    verify_timeout: float = attrs.field(default=5.0, repr=False, kw_only=True)
     composite: bool = attrs.field(default=False, repr=False)
     one_request: bool = attrs.field(default=False, repr=False)
     origin: str = attrs.field(default="", repr=False)

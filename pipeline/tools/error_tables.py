@@ -256,7 +256,7 @@ def build_error(  # noqa: C901  # one case for each kind
             problem = Problem(details.parameter or "", "validator", text)
             return InvalidParams((problem,), details=_without("parameter", details))
         case "unavailable":
-            return Unavailable(tool, "busy", wait, message, details)
+            return Unavailable(tool, "busy", wait, message, details, body_landed=landed)
         case "timeout":
             return TimedOut(None, landed=landed, retry_after=wait, message=message, details=details, cause=cause)
         case "transient":

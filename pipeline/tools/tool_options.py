@@ -42,6 +42,7 @@ class ToolOptions(TypedDict, total=False):
     run_in: RunIn | None
     verify_with: str | None
     verify: Verify | None
+    verify_timeout: float
     composite: bool
     one_request: bool
     undeclared: Undeclared | None
@@ -98,6 +99,7 @@ def check_tool(tool: Tool[..., Any]) -> None:
         refuse(tool.name, "detect", "a sync function", tool.detect)
     _check_nothing(tool)
     check_function(tool.name, "verify", tool.verify, optional=True, may_be_async=True)
+    check_number(tool.name, "verify_timeout", tool.verify_timeout, above=0, infinite=True, unit="seconds")
     if not isinstance(cast("object", tool.meta), Mapping):
         refuse(tool.name, "meta", "a mapping", tool.meta)
     if tool.output_schema is not None:

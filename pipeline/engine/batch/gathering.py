@@ -17,7 +17,7 @@ from ...base import timing
 from ...base.event_loops import PORTAL
 from ...base.foreign_values import or_default
 from ...base.options import check_count, check_number, read_items, refuse
-from ...once import written_digest
+from ...once import write_arguments
 from ...tools.definition import Tool, refuse_as_name
 from ..call import Call, Outcome, ResolvedCall, make_uuid, set_caller
 from ..call_state import TURN
@@ -242,7 +242,7 @@ def find_twins(calls: Sequence[Call]) -> dict[int, int]:
     for index, call in enumerate(calls):
         if type(call.id) is not str or not call.id or not isinstance(cast("object", call.name), str):
             continue
-        key = call.id, str.__str__(call.name), call.principal, call.conversation, call.reply, written_digest(call)
+        key = call.id, str.__str__(call.name), call.principal, call.conversation, call.reply, write_arguments(call)
         first = firsts.setdefault(key, index)
         if first != index:
             twins[index] = first

@@ -67,7 +67,8 @@ def _recorded_end(stages: Sequence[Stage]) -> Handler[Any]:
                 verdict, report.landed = None, "yes"
             else:
                 check_answer(stage, outcome)
-                verdict, report.landed = kind_of(outcome), landed_of(outcome, getattr(call, "tool", None))
+                verdict = kind_of(outcome)
+                report.landed = landed_of(outcome, getattr(call, "tool", None), began=report.has_body)
             return outcome
         except Exception as exc:
             verdict = None if report.let_pass(exc) else "internal"

@@ -29,7 +29,7 @@ from returns.result import Failure, Success
 
 from ...base.event_loops import is_failure_of_body
 from ...messages.wording import Wording
-from ...once.in_process import Flights, has_scope, once_per_intent
+from ...once.in_process import Flights, has_scope, once_per_intent, settle_lost
 from ...privacy import ForeignText, RedactionPolicy
 from ...telemetry.listeners import is_enabled_for, observe_flow
 from ...tools.definition import Tool
@@ -182,6 +182,8 @@ class Runner:
                 outcome = await plain(reached)
             else:
                 outcome = await run_within(call.timeout, reached, plain)
+            if type(outcome) is not _SUCCESS and effect is not None and effect.undecided:
+                outcome = await settle_lost(reached, effect, outcome)
         except BaseException as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
             if effect is not None:
                 effect.close()
@@ -228,6 +230,8 @@ class Runner:
                     outcome = await self._recorded(checked)
                 else:
                     outcome = await run_within(call.timeout, checked, self._recorded)
+                if type(outcome) is not _SUCCESS and effect is not None and effect.undecided:
+                    outcome = await settle_lost(checked, effect, outcome)
         except BaseException as exc:  # noqa: BLE001  # as in run; the checks but the first are in the chain here
             if effect is not None:
                 effect.close()

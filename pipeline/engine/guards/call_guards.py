@@ -135,7 +135,7 @@ class Guards:
         if self.lock is None:
             return outcome
         # Not under the lock: it reads attributes of the tool's exception.
-        landed: Landed = "yes" if type(outcome) is Success else landed_of(outcome, tool_of(call))
+        landed: Landed = "yes" if type(outcome) is Success else landed_of(outcome, tool_of(call), began=True)
         with self.lock:
             for entry in self.entries:
                 if entry.undecided:
@@ -148,7 +148,7 @@ class Guards:
 
     def learn_end(self, call: Call, outcome: Outcome) -> None:
         """Learn the outcome of a body, so that those around it need not say it. Under the lock."""
-        landed = landed_of(outcome, tool_of(call))
+        landed = landed_of(outcome, tool_of(call), began=True)
         for entry in self.entries:
             if entry.undecided:
                 entry.forget(call)

@@ -17,18 +17,20 @@ E = TypeVar("E")
 _BY_ANSWER: dict[object, Landed] = {"yes": "yes", "no": "no", "maybe": "maybe", True: "yes", False: "no"}
 
 
-def landed_of(outcome: object, tool: Tool[..., Any] | None = None) -> Landed:
-    """Whether the side effect of a body that ran happened, as far as the outcome of that body says it.
+def landed_of(outcome: object, tool: Tool[..., Any] | None = None, *, began: bool = False) -> Landed:
+    """Whether the side effect of a body happened, as far as the outcome of that body says it.
 
     Args:
         outcome: The outcome.
         tool: Whose body it was. Default None: not known, so nothing that it declares counts.
+        began: Whether the body is known to have begun. Default: an `Unavailable` that says nothing else means that it
+            has not.
     """
     if type(outcome) is Success:
         return "yes"
     error: Any = cast("Failure[Any]", outcome).failure() if type(outcome) is Failure else None
-    if type(error) is Unavailable:  # refused before the body began, or by the tool itself
-        return "no"
+    if type(error) is Unavailable:
+        return "no" if error.body_landed == "maybe" and not began else error.body_landed
     witness = error if hasattr(error, "landed") else getattr(error, "cause", None)  # a ToolFailed is a cause, and knows
     landed: Any = getattr(witness, "landed", "maybe")
     found = _BY_ANSWER.get(landed, "maybe") if landed.__hash__ else "maybe"
@@ -41,7 +43,8 @@ def as_outcome_unknown(error: Any, tool: Tool[..., Any]) -> OutcomeUnknown:
     """Replace an error that does not say that the tool may have taken effect."""
     if isinstance(error, (TimedOut, Transient)):
         return OutcomeUnknown(attrs.evolve(error, landed="maybe"), tool.verify_with)
-    return OutcomeUnknown(Transient(getattr(error, "cause", None), landed="maybe"), tool.verify_with)
+    landed: Landed = "yes" if getattr(error, "body_landed", "maybe") == "yes" else "maybe"
+    return OutcomeUnknown(Transient(getattr(error, "cause", None), landed=landed), tool.verify_with)
 
 
 def as_not_landed(error: E) -> E:
@@ -58,4 +61,5 @@ def as_maybe_landed(error: E) -> E:
 
 def denies_effect(error: Any) -> bool:
     """Whether an error that a stage puts in place of the inside's answer lets the model believe that nothing ran."""
-    return getattr(error, "body", "unsaid") != "ran" and getattr(error, "landed", "no") == "no"
+    landed = landed_of(Failure(error)) if type(error) is Unavailable else getattr(error, "landed", "no")
+    return getattr(error, "body", "unsaid") != "ran" and landed == "no"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from returns.result import Failure
 
-from ..errors import Landed, NotExecuted, OutcomeUnknown, TimedOut, Transient
+from ..errors import Landed, NotExecuted, OutcomeUnknown, TimedOut, Transient, Unavailable
 from .guard import Bodies, tool_of
 from .landed import denies_effect, landed_of
 
@@ -31,7 +31,8 @@ class OneEffect(Bodies):
     # Of the body that began last. Not its call: that one holds its guards, and the two would never be freed at once.
     begun_tool: Tool[..., Any] | None = None
     begun_key: str = ""
-    begun_params: Any = attrs.field(default=None, repr=False)  # only where `ask` is set
+    # Only where `ask` is set, or the tool has ``verify=``.
+    begun_params: Any = attrs.field(default=None, repr=False)
     happened: bool = False  # a body said so
     raised: bool = False  # that body raised an exception, which is no `ToolFailed`
     said: Outcome | None = attrs.field(default=None, repr=False)  # what that body answered, if it failed
@@ -40,6 +41,8 @@ class OneEffect(Bodies):
     )
     closed: bool = False  # the call was answered with a failure: no body begins any more
     lock: Lock = attrs.field(factory=Lock)  # of the call; `Guards.add` sets it
+    is_settled: bool = False  # ``verify=`` was asked what became of it
+    forget: Callable[[], None] | None = None  # what its conversation remembers of it
     ask: Callable[[Call], Outcome | None] | None = None  # refuses the first body for what is known of other calls
 
     @property
@@ -77,6 +80,8 @@ class OneEffect(Bodies):
 
         Only the body itself may, or a stage that reads what the body said.
         """
+        if self.lost is not None and isinstance(error, (Unavailable, NotExecuted)):
+            return False  # a body began, and where it did not land, it would have said so
         if self.lost is None or not denies_effect(error):
             return True
         said: Any = self.said.failure() if type(self.said) is Failure else None
@@ -114,7 +119,7 @@ class OneEffect(Bodies):
             self.begun_tool = tool
             self.begun_key = key
             self.raised, self.said = False, None
-            if self.ask is not None:
+            if self.ask is not None or (tool is not None and tool.verify is not None):
                 self.begun_params = getattr(call, "params", None)
             self.running += 1
             self.undecided += 1

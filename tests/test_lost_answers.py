@@ -1,0 +1,177 @@
+"""The first answer to a lost call: told as lost, or as what ``verify=`` finds out in the call itself."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import anyio
+import pytest
+
+from toolcall_pipeline import (
+    Call,
+    Failure,
+    NotExecuted,
+    OutcomeUnknown,
+    SetupError,
+    Success,
+    ToolFailed,
+    ToolRegistry,
+    Transient,
+    Unavailable,
+)
+from toolcall_pipeline.middlewares import Ledger, standard
+
+LOST: dict[str, Any] = {
+    "a lost connection": ConnectionResetError(),
+    "a time-out of its own": TimeoutError(),
+    "told as unavailable": ToolFailed("down", kind="unavailable"),
+    "told as transient": ToolFailed("down", kind="transient"),
+    "answered as unavailable": Failure(Unavailable("pay", "down")),
+    "answered as transient": Failure(Transient()),
+    "answered as not executed": Failure(NotExecuted("later")),
+}
+KNOWN: dict[str, Any] = {
+    "told as unavailable, and nothing done": ToolFailed("down", kind="unavailable", landed=False),
+    "told as unavailable, and done": ToolFailed("down", kind="unavailable", landed=True),
+    "answered as transient, and done": Failure(Transient(landed="yes")),
+    "told as an error": ToolFailed("no"),
+}
+WHERE = ["no conversation", "a conversation", "a ledger"]
+
+
+class Till:
+    """A tool that changes something and ends as it is told, and what ``verify=`` was asked."""
+
+    def __init__(self, end: Any, where: str, verdict: Any = "none", **options: Any) -> None:
+        self.end, self.verdict = end, verdict
+        self.runs, self.asked = 0, list[Any]()
+        self.conversation = "" if where == "no conversation" else "c"
+        tools = ToolRegistry()
+
+        async def verify(call: Any, key: str) -> Any:
+            self.asked.append(dict(call.params))
+            if isinstance(self.verdict, Exception):
+                raise self.verdict
+            if self.verdict == "hangs":
+                await anyio.sleep_forever()
+            return self.verdict
+
+        @tools.tool(verify=None if verdict == "none" else verify, verify_timeout=0.01)
+        async def pay(n: int) -> str:
+            self.runs += 1
+            if isinstance(self.end, BaseException):
+                raise self.end
+            return self.end if self.end is not None else "paid"
+
+        self.pipeline = standard(tools, attempts=3, **options)
+        if where == "a ledger":
+            self.pipeline = self.pipeline.before("retry", Ledger())
+
+    async def ask(self, id_: str) -> Any:
+        outcome = await self.pipeline(Call("pay", {"n": 7}, id_, conversation=self.conversation))
+        return outcome.unwrap() if type(outcome) is Success else outcome.failure()
+
+
+@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("end", LOST.values(), ids=LOST)
+async def test_what_is_undecided_is_told_so_in_the_first_answer(end: Any, where: str) -> None:
+    """A kind that does not say what became of the effect is told as what it is: the call may have taken effect."""
+    till = Till(end, where)
+    assert isinstance(await till.ask("a"), OutcomeUnknown)
+    assert till.runs == 1
+    till.end = None
+    again = await till.ask("b")
+    assert (again == "paid") if where == "no conversation" else isinstance(again, OutcomeUnknown)
+
+
+@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("end", KNOWN.values(), ids=KNOWN)
+async def test_a_known_end_leaves_nothing(end: Any, where: str) -> None:
+    """An equal call runs after it."""
+    till = Till(end, where, True)
+    assert await till.ask("a") != "paid"
+    till.end = None
+    assert await till.ask("b") == "paid"
+    assert (till.runs, till.asked) == (2, [])
+
+
+@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("end", [*LOST.values(), ValueError(), FileNotFoundError()], ids=[*LOST, "a bug", "not found"])
+@pytest.mark.parametrize("verdict", [True, Success("found")], ids=str)
+async def test_what_verify_finds_is_the_answer(verdict: Any, end: Any, where: str) -> None:
+    """It is asked once, with the params of the lost call, and what it finds leaves nothing undecided."""
+    till = Till(end, where, verdict)
+    assert await till.ask("a") == (None if verdict is True else "found")
+    till.end = None
+    assert await till.ask("b") == "paid"
+    assert (till.runs, till.asked) == (2, [{"n": 7}])
+
+
+@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("end", [*LOST.values(), ValueError(), FileNotFoundError()], ids=[*LOST, "a bug", "not found"])
+async def test_what_verify_denies_did_not_happen(end: Any, where: str) -> None:
+    """The failure is told as what it is, without a body of its own, and an equal call runs."""
+    till = Till(end, where, False)
+    told = await till.ask("a")
+    assert not isinstance(told, OutcomeUnknown)
+    assert getattr(told, "landed", "no") != "yes"
+    till.end = None
+    assert await till.ask("b") == "paid"
+    assert (till.runs, till.asked) == (2, [{"n": 7}])
+
+
+@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("verdict", [None, "nonsense", "hangs", ValueError()], ids=str)
+async def test_what_verify_cannot_tell_is_told_as_lost(verdict: Any, where: str) -> None:
+    """It has its own time; without an answer the call is lost, and it is asked again before an equal one."""
+    till = Till(ConnectionResetError(), where, verdict)
+    assert isinstance(await till.ask("a"), OutcomeUnknown)
+    assert len(till.asked) == 1
+    if where != "no conversation":
+        assert isinstance(await till.ask("b"), OutcomeUnknown)
+        assert (till.runs, len(till.asked)) == (1, 2)
+        till.verdict = False
+        till.end = None
+        assert await till.ask("c") == "paid"
+
+
+@pytest.mark.parametrize(("verdict", "kind"), [(True, "ok"), (False, "outcome_unknown"), (None, "outcome_unknown")])
+async def test_a_body_that_may_still_run_may_land_yet(verdict: Any, kind: str) -> None:
+    """Only that it took effect counts while it does."""
+    go, tools = threading.Event(), ToolRegistry()
+
+    @tools.tool(verify=lambda call, key: verdict)
+    def pay(n: int) -> None:
+        go.wait(20)
+
+    pipeline = standard(tools, timeout=0.05)
+    try:
+        outcome = await pipeline(Call("pay", {"n": 7}))
+    finally:
+        go.set()
+    assert ("ok" if type(outcome) is Success else outcome.failure().kind) == kind
+
+
+async def test_a_call_that_is_out_of_time_is_asked_about() -> None:
+    """The time of the call ends its body, and not the question what became of it."""
+    tools = ToolRegistry()
+
+    @tools.tool(verify=lambda call, key: True)
+    async def pay(n: int) -> None:
+        await anyio.sleep_forever()
+
+    pipeline = standard(tools)
+    for _ in range(2):
+        assert await pipeline(Call("pay", {"n": 7}, conversation="c", timeout=0.01)) == Success(None)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, "5", None])
+def test_the_time_of_verify_is_a_number_of_seconds(seconds: Any) -> None:
+    """Another value is refused at set-up."""
+    tools = ToolRegistry()
+    with pytest.raises(SetupError, match="verify_timeout"):
+
+        @tools.tool(verify=lambda call, key: True, verify_timeout=seconds)
+        async def pay(n: int) -> None:
+            raise AssertionError
