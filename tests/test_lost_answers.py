@@ -29,12 +29,12 @@ LOST: dict[str, Any] = {
     "told as transient": ToolFailed("down", kind="transient"),
     "answered as unavailable": Failure(Unavailable("pay", "down")),
     "answered as transient": Failure(Transient()),
-    "answered as not executed": Failure(NotExecuted("later")),
 }
 KNOWN: dict[str, Any] = {
     "told as unavailable, and nothing done": ToolFailed("down", kind="unavailable", landed=False),
     "told as unavailable, and done": ToolFailed("down", kind="unavailable", landed=True),
     "answered as transient, and done": Failure(Transient(landed="yes")),
+    "answered as not executed": Failure(NotExecuted("later")),
     "told as an error": ToolFailed("no"),
 }
 WHERE = ["no conversation", "a conversation", "a ledger"]

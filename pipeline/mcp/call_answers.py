@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+import attrs
 from returns.result import Failure
 
-from ..engine.errors import ExecutionFailed, TimedOut, ToolError, Transient
+from ..engine.errors import ExecutionFailed, TimedOut, ToolError, Transient, Unavailable
 from ..messages.parts import Part
 from ..messages.result_parts import McpResult, read_mcp
 from ..messages.values import elide_middle
@@ -109,6 +110,8 @@ def _read_error(answer: Answer, text: TextPolicy, *, trusted: bool) -> ToolError
         return Transient(None, landed="maybe")
     named = {"errorType": kind} if isinstance(kind, str) else {}
     found = ReturnedError(text=text)({**said, **named, "isError": True, "content": answer.get("content")})
+    if kind == "unavailable" and isinstance(found, Unavailable):  # of a pipeline, which would say if a body had begun
+        return attrs.evolve(found, body_landed="no")
     return ExecutionFailed() if found is None else found
 
 

@@ -97,6 +97,9 @@ class FailureFinisher:
         if type(error) in _PASSED_ON and lost is None and self._is_without_secrets(call, reached):
             if is_logged(error):
                 self._log(call, getattr(reached, "tool", None), error, None, decision)
+            if type(error) is Unavailable and error.body_landed == "maybe":
+                # Else a body that hands the answer of another call on would be taken for one that may have landed.
+                return Failure(error.changed(body_landed="no").worded(self.wording))
             passed: Outcome = outcome
             return passed if self.wording is None else Failure(error.worded(self.wording))
         tool = reached.tool if isinstance(reached, ResolvedCall) else None if effect is None else effect.tool

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import attrs
 from returns.result import Failure, Success
 
-from ..errors import Landed, OutcomeUnknown, TimedOut, Transient, Unavailable
+from ..errors import Landed, NotExecuted, OutcomeUnknown, TimedOut, Transient, Unavailable
 
 if TYPE_CHECKING:
     from ...tools.definition import Tool
@@ -31,6 +31,8 @@ def landed_of(outcome: object, tool: Tool[..., Any] | None = None, *, began: boo
     error: Any = cast("Failure[Any]", outcome).failure() if type(outcome) is Failure else None
     if type(error) is Unavailable:
         return "no" if error.body_landed == "maybe" and not began else error.body_landed
+    if type(error) is NotExecuted:
+        return "no"
     witness = error if hasattr(error, "landed") else getattr(error, "cause", None)  # a ToolFailed is a cause, and knows
     landed: Any = getattr(witness, "landed", "maybe")
     found = _BY_ANSWER.get(landed, "maybe") if landed.__hash__ else "maybe"
@@ -43,8 +45,11 @@ def as_outcome_unknown(error: Any, tool: Tool[..., Any]) -> OutcomeUnknown:
     """Replace an error that does not say that the tool may have taken effect."""
     if isinstance(error, (TimedOut, Transient)):
         return OutcomeUnknown(attrs.evolve(error, landed="maybe"), tool.verify_with)
-    landed: Landed = "yes" if getattr(error, "body_landed", "maybe") == "yes" else "maybe"
-    return OutcomeUnknown(Transient(getattr(error, "cause", None), landed=landed), tool.verify_with)
+    if type(error) is Unavailable:
+        landed: Landed = "yes" if error.body_landed == "yes" else "maybe"
+        told = Transient(None, error.retry_after, landed, error.message, error.details)
+        return OutcomeUnknown(told, tool.verify_with)
+    return OutcomeUnknown(Transient(getattr(error, "cause", None), landed="maybe"), tool.verify_with)
 
 
 def as_not_landed(error: E) -> E:

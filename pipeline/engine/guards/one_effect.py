@@ -80,7 +80,7 @@ class OneEffect(Bodies):
 
         Only the body itself may, or a stage that reads what the body said.
         """
-        if self.lost is not None and isinstance(error, (Unavailable, NotExecuted)):
+        if self.lost is not None and isinstance(error, Unavailable):
             return False  # a body began, and where it did not land, it would have said so
         if self.lost is None or not denies_effect(error):
             return True
