@@ -97,11 +97,7 @@ class FailureFinisher:
         if type(error) in _PASSED_ON and lost is None and self._is_without_secrets(call, reached):
             if is_logged(error):
                 self._log(call, getattr(reached, "tool", None), error, None, decision)
-            if type(error) is Unavailable and error.body_landed == "maybe":
-                # Else a body that hands the answer of another call on would be taken for one that may have landed.
-                return Failure(error.changed(body_landed="no").worded(self.wording))
-            passed: Outcome = outcome
-            return passed if self.wording is None else Failure(error.worded(self.wording))
+            return self._pass_on(error, outcome)
         tool = reached.tool if isinstance(reached, ResolvedCall) else None if effect is None else effect.tool
         bug = self._find_bug(call, outcome)
         error = bug or error
@@ -124,6 +120,12 @@ class FailureFinisher:
         self._log(call, tool, error, mask, decision)
         error = error if self.wording is None else error.worded(self.wording)
         return cast("Outcome", outcome) if error is error_of(outcome) else Failure(error)
+
+    def _pass_on(self, error: Any, outcome: Outcome) -> Outcome:
+        if type(error) is Unavailable and error.body_landed == "maybe":
+            # Else a body that hands the answer of another call on would be taken for one that may have landed.
+            return Failure(error.changed(body_landed="no").worded(self.wording))
+        return outcome if self.wording is None else Failure(error.worded(self.wording))
 
     def _find_bug(self, call: object, outcome: Any) -> Crashed | None:
         """The bug of a caller or a stage; None: the stages answered with a failure, as they should."""
