@@ -109,16 +109,17 @@ def make_rows() -> list[CountedRow]:
         CountedRow("one more middleware", _each(with_more(pipeline, lambda: pass_on, 1)), _SEVEN, 0.45, more=True),
         CountedRow("one more check", _each(with_more(pipeline, lambda: let_pass, 1)), _SEVEN, 0.2, more=True),
         *(
-            CountedRow(f"one more {name}", _each(with_more(pipeline, make, 1), ADD, OTHER), _SEVEN, 0.8, more=True)
+            CountedRow(f"one more {name}", _each(with_more(pipeline, make, 1), ADD, OTHER), _SEVEN, limit, more=True)
             for name, make in IDLE_STAGES.items()
+            for limit in (1.1 if name == "loop_guard" else 0.8,)  # which compares arguments as ONCE.md says
         ),
         *(
             CountedRow(what, _each(pipeline, FAILING_CALLS[name][0]), LOOP, limit)
             for what, name, limit in (
                 ("unknown name", "near", 4),
-                ("missing parameter", "missing", 8),
-                ("wrong type", "wrong", 8.7),
-                ("raising tool", "raising", 8.7),
+                ("missing parameter", "missing", 9),
+                ("wrong type", "wrong", 9.8),
+                ("raising tool", "raising", 9.6),
             )
         ),
         CountedRow("a read", _each(kinds, sent["read"])),
