@@ -37,7 +37,7 @@ from ..stage_state.concurrency_units import (
     find_holder,
     find_loop,
 )
-from ..stage_state.keys import as_given, find_partition
+from ..stage_state.keys import as_given, find_partition, read_key
 from ..stage_state.shared_units import SharedUnits, share_units
 from ..stores import Store, StoreError
 
@@ -75,7 +75,8 @@ class Concurrency:
             a function of the call, whose result is clamped to 1 and ``limit``. Default None: 1.
         groups: Mapping of tool names to groups. The tools of a group share their units, for each principal.
         key: Says which calls share units, instead of ``groups``: those for which it returns the same value. A call
-            for which it returns None is not limited. Default None: each tool and principal has units of its own.
+            for which it returns None is not limited. ``"principal"`` and ``"conversation"`` are short for that field of
+            the call. Default None: each tool and principal has units of its own.
         store: Shares the units with all processes that have a limit with the same options in this store. A call that
             waits is given the units of one of this process, for half a second, or looks for free ones.
             Default None: the units of each event loop.
@@ -108,7 +109,7 @@ class Concurrency:
         default=None, validator=attrs.validators.optional(maps_names(check_type, str)), kw_only=True
     )
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(
-        default=None, validator=is_function(optional=True), kw_only=True
+        default=None, converter=read_key, validator=is_function(optional=True), kw_only=True
     )
     store: Store | None = attrs.field(default=None, kw_only=True)
     lease: float = attrs.field(default=30.0, validator=is_number(above=0, unit="seconds"), kw_only=True)

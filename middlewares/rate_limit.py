@@ -15,7 +15,7 @@ from ..base.options import check_number, is_count, is_function, is_number
 from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Unavailable
-from ..stage_state.keys import find_partition
+from ..stage_state.keys import find_partition, read_key
 from ..stage_state.limit_states import FleetStates, LocalStates, share
 from ..stores import Store, StoreError
 
@@ -110,7 +110,8 @@ class RateLimit:
         per: Seconds for ``rate`` calls. Must be > 0 and finite. Default 1.
         burst: Calls that may pass at once after a rest. Must be ≥ 1. Default None: ``rate`` rounded down, at least 1.
         key: Says which calls share a limit: those for which it returns the same value. A call for which it returns
-            None is not limited. Default None: each tool and principal has a limit of its own.
+            None is not limited. ``"principal"`` and ``"conversation"`` are short for that field of the call. Default
+            None: each tool and principal has a limit of its own.
         clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
         sleep: Awaited by `queueing`, with seconds. Default ``anyio.sleep``; tests pass their own.
         store: Shares the limit with all processes that have one with the same options in this store. It is a
@@ -136,7 +137,7 @@ class RateLimit:
     per: float = attrs.field(default=1.0, validator=is_number(above=0, unit="seconds"))
     burst: int | None = attrs.field(default=None, validator=is_count(optional=True))
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(
-        default=None, validator=is_function(optional=True), kw_only=True
+        default=None, converter=read_key, validator=is_function(optional=True), kw_only=True
     )
     clock: Callable[[], float] = attrs.field(
         default=timing.monotonic, validator=is_function(), kw_only=True, repr=False

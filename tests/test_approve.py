@@ -275,7 +275,7 @@ async def test_a_request_is_found_by_its_call(bank: Bank) -> None:
 async def test_a_rejected_call_is_denied(bank: Bank) -> None:
     """With the person's message, however it comes again; nothing waits any more."""
     async with bank.open() as (pipeline, approvals):
-        await approvals.reject(id_ := await ask(pipeline), by="boss", message="Not this month.")
+        await approvals.deny(id_ := await ask(pipeline), by="boss", message="Not this month.")
         for outcome in (await pipeline(pay("2")), await pipeline.resume(id_), await pipeline(pay())):
             assert (kind_of(outcome), render(outcome)) == ("permission", "Error: Not this month.")
         assert (bank.paid, await approvals.pending()) == ([], [])

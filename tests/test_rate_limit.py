@@ -130,10 +130,12 @@ def of(name: str, principal: str) -> ResolvedCall:
 
 
 FOUR = [of("a", "x"), of("a", "y"), of("b", "x"), of("b", "y")]
-KEYS: dict[str, tuple[Callable[[ResolvedCall], object] | None, list[bool]]] = {
+KEYS: dict[str, tuple[Callable[[ResolvedCall], object] | str | None, list[bool]]] = {
     "tool and principal": (None, [True, True, True, True]),
     "tool": (lambda call: call.tool.name, [True, False, True, False]),
     "principal": (lambda call: call.principal, [True, True, False, False]),
+    "principal, by name": ("principal", [True, True, False, False]),
+    "conversation, by name": ("conversation", [True, False, False, False]),
     "all share one": (lambda _: "all", [True, False, False, False]),
     "only one tool": (lambda call: call.principal if call.tool.name == "a" else None, [True, True, True, True]),
 }
@@ -144,7 +146,7 @@ def test_who_shares_a_limit(key: Any, first: list[bool]) -> None:
     """Each tool and principal has a limit of its own, or each key has; a call with the key None has no limit."""
     limit = RateLimit(1, key=key, clock=FakeClock())
     assert [wait_for(limit, call) is None for call in FOUR] == first
-    free = [key is not None and key(call) is None for call in FOUR]
+    free = [callable(key) and key(call) is None for call in FOUR]
     assert [wait_for(limit, call) is None for call in FOUR] == free
 
 

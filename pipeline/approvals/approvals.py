@@ -129,6 +129,8 @@ class Approvals:
         """
         return await self._decide(id_, "rejected", by, None, message)
 
+    deny = reject
+
     async def wait(self, id_: str, /, *, timeout: float | None = None) -> Approval:  # noqa: ASYNC109  # it returns
         """Wait until a call is decided or expires.
 

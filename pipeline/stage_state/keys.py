@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
+from operator import attrgetter
+from typing import Any, Literal, TypeAlias, cast
 
 from ..engine.call import ResolvedCall
 from ..once import NotPlainError
 from ..once.digests import write_strict
+
+Key: TypeAlias = Callable[[ResolvedCall], Hashable] | Literal["principal", "conversation"] | None
+
+
+def read_key(key: Key) -> Callable[[ResolvedCall], Hashable] | None:
+    """The function of the option ``key=``: also the name of the field of the call that says who shares a limit."""
+    return attrgetter(key) if isinstance(key, str) and key in ("principal", "conversation") else cast("Any", key)
 
 
 def find_partition(call: ResolvedCall, key: Callable[[Any], Hashable] | None) -> Hashable:
