@@ -180,6 +180,7 @@ def test_every_lock_is_renewed() -> None:
         "pipeline/once/in_process.py",
         "pipeline/once/undecided.py",
         "pipeline/journal/journal.py",
+        "pipeline/policies/rule_file.py",
         "pipeline/engine/retries.py",
         "pipeline/stage_state/cache_answers.py",
         "pipeline/stage_state/loop_guard_calls.py",

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import attrs
 
 from ..base import timing
+from ..base.forking import register_after_fork
 from ..base.setup_error import SetupError
 from ..engine.call import ValidCall
 from ..privacy import get_logger
@@ -52,6 +53,7 @@ class RuleFile:
     _lock: Lock = attrs.field(init=False, repr=False, factory=Lock)
 
     def __attrs_post_init__(self) -> None:
+        register_after_fork(self._renew_lock)
         self._read = self._last = self._stamp()
         self._next = timing.monotonic() + _EVERY
         self._rules = self._make()
@@ -101,6 +103,9 @@ class RuleFile:
         if made.version != old:
             made.replaced, self._rules = old, made
             _logger.warning("Policy: version %s of %s takes the place of %s", made.version, self.path, old)
+
+    def _renew_lock(self) -> None:
+        self._lock = Lock()  # a thread of the parent may have held it
 
     def _make(self) -> RuleSet:
         made = read_policy(self.path).rules
