@@ -117,9 +117,9 @@ def make_rows() -> list[CountedRow]:
             CountedRow(what, _each(pipeline, FAILING_CALLS[name][0]), LOOP, limit)
             for what, name, limit in (
                 ("unknown name", "near", 4),
-                ("missing parameter", "missing", 9),
+                ("missing parameter", "missing", 8),
                 ("wrong type", "wrong", 9.8),
-                ("raising tool", "raising", 9.6),
+                ("raising tool", "raising", 8.7),
             )
         ),
         CountedRow("a read", _each(kinds, sent["read"])),
