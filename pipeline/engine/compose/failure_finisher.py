@@ -29,7 +29,6 @@ from ..errors import (
     Unavailable,
 )
 from ..guards import OneEffect, as_not_landed, as_outcome_unknown
-from ..report import error_of
 from ..retries import downgrade_lost
 from .repeated_refusals import RepeatedRefusals
 from .stage import Stage
@@ -80,24 +79,12 @@ class FailureFinisher:
             params: The arguments as the tool took them. None: as ``reached`` has them.
             decision: The name of the stage that decided, and its note. "": as the error shows.
         """
-        finished = self._finish(call, reached, outcome, effect, params, decision)
-        return self._refusals.tell(call, finished) if getattr(call, "conversation", "") else finished
-
-    def _finish(
-        self,
-        call: Call,
-        reached: Any,
-        outcome: Any,
-        effect: OneEffect | None,
-        params: Mapping[str, Any] | None,
-        decision: tuple[str, str],
-    ) -> Outcome:
         error: Any = outcome.failure() if type(outcome) is _FAILURE else None
         lost, believed = (None, True) if effect is None else effect.sum_up(error)
         if type(error) in _PASSED_ON and lost is None and self._is_without_secrets(call, reached):
             if is_logged(error):
                 self._log(call, getattr(reached, "tool", None), error, None, decision)
-            return self._pass_on(error, outcome)
+            return self._give(call, error, outcome)
         tool = reached.tool if isinstance(reached, ResolvedCall) else None if effect is None else effect.tool
         bug = self._find_bug(call, outcome)
         error = bug or error
@@ -118,14 +105,18 @@ class FailureFinisher:
         if mask is not None and not (type(error) is InvalidParams and error.schema is not None):
             error = mask.error(error)  # a parser makes its texts without secrets
         self._log(call, tool, error, mask, decision)
-        error = error if self.wording is None else error.worded(self.wording)
-        return cast("Outcome", outcome) if error is error_of(outcome) else Failure(error)
+        return self._give(call, error, outcome)
 
-    def _pass_on(self, error: Any, outcome: Outcome) -> Outcome:
+    def _give(self, call: Call, error: Any, outcome: Any) -> Outcome:
+        """The answer with this error: that of the stages where it is theirs."""
         if type(error) is Unavailable and error.body_landed == "maybe":
             # Else a body that hands the answer of another call on would be taken for one that may have landed.
-            return Failure(error.changed(body_landed="no").worded(self.wording))
-        return outcome if self.wording is None else Failure(error.worded(self.wording))
+            error = error.changed(body_landed="no")
+        if self.wording is not None:
+            error = error.worded(self.wording)
+        theirs = type(outcome) is _FAILURE and outcome.failure() is error
+        given: Outcome = outcome if theirs else Failure(error)
+        return self._refusals.tell(call, given) if getattr(call, "conversation", "") else given
 
     def _find_bug(self, call: object, outcome: Any) -> Crashed | None:
         """The bug of a caller or a stage; None: the stages answered with a failure, as they should."""
