@@ -14,7 +14,7 @@ mkdir -p build/$(1) && printf '{"extends": "../../../pyproject.toml", "ignore": 
 	$(1) "$$(echo $(2) | sed 's#  *#", "../../../#g')" > build/$(1)/pyrightconfig.json && $(BIN)/pyright -p build/$(1)
 endef
 
-.PHONY: lint types unit wheel explore bench-growth bench-export bench-peers structure mutants recovery clients torture worst soak corpus test-ray test-clients test-hosts test-more-hosts test-collector test-operations test-mcp texts test-stores test-wires million phoenix test-phoenix checks
+.PHONY: lint types unit wheel explore bench-growth bench-export bench-peers structure mutants recovery clients torture worst soak corpus test-ray test-clients test-hosts test-more-hosts test-collector test-operations test-mcp texts test-stores test-deployment test-wires million phoenix test-phoenix checks
 
 lint: .venv/dev
 	$(call timed,lint,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
@@ -108,6 +108,10 @@ texts: .venv/dev  ## which texts a model follows: ENDPOINT=http://127.0.0.1:8080
 test-stores: .venv-stores/done  ## Redis and Postgres as stores, and limits shared over them, on real servers (Debian's redis-server and postgresql)
 	.venv-stores/bin/mypy toolcall_pipeline/stores
 	.venv-stores/bin/pytest -o faulthandler_timeout=3600 tests/store_servers.py $(ARGS)
+
+test-deployment: .venv-deployment/done wheel  ## FastAPI, Celery, LangGraph and a notebook with each store, killed and started again (the same packages of Debian)
+	.venv-deployment/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/*.whl
+	.venv-deployment/bin/pytest -W ignore tests/deployed_programs.py $(ARGS)
 
 test-wires: .venv-wires/done  ## the adapters through the own types of the SDKs of all providers
 	.venv-wires/bin/pytest tests/wire_types.py $(ARGS)
