@@ -1,9 +1,9 @@
 """``python -m benchmarks.scale.torture``: tries to make an effect happen twice, lose a result, raise, or block.
 
-Five trials: ``toolcall run`` killed with SIGKILL and resumed, with threads and with processes; a soak of calls with
+Six trials: ``toolcall run`` killed with SIGKILL and resumed, with threads and with processes; a soak of calls with
 random faults on both event loops; shapes of stacks with stages that misbehave, found by hypothesis; groups of calls of
-which any are cancelled, through each stage with a store; and hostile inputs against the bound on the time that a call
-may hold the loop. ``--short`` takes about four minutes.
+which any are cancelled, through each stage with a store; hostile inputs against the bound on the time that a call
+may hold the loop; and a table of the attacks that the tests make. ``--short`` leaves the table out: four minutes.
 """
 
 from __future__ import annotations
@@ -100,6 +100,8 @@ def try_all(effort: Effort) -> Iterator[str]:
             )
     hostile = ("-m", "benchmarks.scale.worst", "--check", "--seconds", str(effort.seconds))
     yield from run_elsewhere("hostile inputs", *hostile)
+    if effort is LONG:  # else `make test` has just run them
+        yield from run_elsewhere("families of attacks", "-m", "benchmarks.scale.families")
 
 
 def count_descriptors() -> int:
