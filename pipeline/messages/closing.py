@@ -106,10 +106,10 @@ def _write(
         return ""
     from ..parameters.form import FormOptions, write_form  # most texts have no form
 
-    longest = verbosity.max_expected if describes else 0
+    longest, most = verbosity.max_expected if describes else 0, verbosity.characters // _SHARE
     for optional in (True, False):
-        form = write_form(schema, sent, blamed, FormOptions(optional, longest))
-        if form and len(form) <= verbosity.characters // _SHARE:
+        form = write_form(schema, sent, blamed, FormOptions(optional, longest, most))
+        if form and len(form) <= most:
             return form
     return ""
 

@@ -18,7 +18,7 @@ from pydantic_core.core_schema import ErrorType
 from ..engine.errors import InvalidParams, MalformedCall, Problem
 from ..privacy import PublicText, approved
 from .formats import describe_format
-from .limits import count_problems, limit_found
+from .limits import count_problems, find_growth, limit_found
 from .problems import (
     ANY_FORM,
     FAILED_CHECK,
@@ -266,7 +266,7 @@ class PydanticErrors:
 
             whole = dict(self.schema)
             validator = validator_for(whole, offline=True, pattern_options=PATTERNS)
-            self._finder = ProblemFinder(validator, whole, self.schema, readings=1)
+            self._finder = ProblemFinder(validator, whole, self.schema, find_growth(whole, tagged=False)[0])
         return self._finder
 
     def _summarise(self, exc: ValidationError, arguments: Any, sent: object) -> InvalidParams:

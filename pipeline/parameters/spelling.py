@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from heapq import nsmallest
 from itertools import islice
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import attrs
 
@@ -75,6 +76,8 @@ _LEAST_NEGATED = 2  # letters
 _MAX_NAME = 100  # characters; longer text was not meant as a name
 _MAX_CHOICE = 200  # characters of a name or value that is compared
 _MAX_COMPARED = 2_000  # names or values
+_MAX_COMPARED_IN_ALL = 10_000  # of one call
+_MAX_NEAR = 50  # of these whose letters are near, and whose words are looked at
 
 
 def fold(text: str) -> str:
@@ -212,8 +215,9 @@ def with_suggestions(
         ]
     if not (may_be_near or extra):
         return problems
-    suggested = [_suggest(problem, sent, schema) for problem in problems[:_MAX_PROBLEMS]]
-    return (*suggested, *problems[_MAX_PROBLEMS:], *(_suggest(problem, sent, schema) for problem in extra))
+    adviser = _Adviser(sent, schema)
+    suggested = [adviser.suggest(problem) for problem in problems[:_MAX_PROBLEMS]]
+    return (*suggested, *problems[_MAX_PROBLEMS:], *map(adviser.suggest, extra))
 
 
 def find_markup(arguments: object) -> tuple[Problem, ...]:
@@ -223,25 +227,47 @@ def find_markup(arguments: object) -> tuple[Problem, ...]:
     return tuple(Problem(str(name), "not", _WITHOUT_MARKUP) for name, _ in islice(texts, _MAX_UNDECLARED))
 
 
-def _suggest(problem: Problem, arguments: JsonObject, schema: Form) -> Problem:
-    if problem.rule not in _SUGGESTED and problem.got != "null":
-        return problem
-    parts, rest = locate(arguments, problem.path)
-    if rest or not parts:
-        return problem
-    if problem.rule == "additionalProperties":
-        holder = value_at(arguments, parts[:-1])
-        taken = {key for key, value in holder.items() if value is not None} if is_object(holder) else set[str]()
-        names = {name for form in choose_forms(schema, parts[:-1], holder) for name in form.get("properties", ())}
-        suggestion = find_nearest(str(parts[-1]), names - taken)
-    elif problem.got == "null":  # null for a required parameter means that it is missing
-        if not is_required(schema, parts):
+@attrs.define
+class _Adviser:
+    """Suggests names and values for the problems of one call."""
+
+    arguments: JsonObject
+    schema: Form
+    _left: int = _MAX_COMPARED_IN_ALL  # names and values that may still be compared
+    _choices: dict[tuple[int, ...], list[tuple[str, str]]] = attrs.field(factory=dict[Any, Any])  # by ids of the forms
+
+    def suggest(self, problem: Problem) -> Problem:
+        """Return the problem with the nearest name or value, if one is near."""
+        if problem.rule not in _SUGGESTED and problem.got != "null":
             return problem
-        return Problem(problem.path, "required", describe_expected(schema, parts), "null")
-    else:
-        choice = [each for form in forms_at(schema, parts) for each in (*form.get("enum", ()), form.get("const"))]
-        suggestion = find_nearest(value_at(arguments, parts), (each for each in choice if isinstance(each, str)))
-    return attrs.evolve(problem, suggestion=suggestion) if suggestion else problem
+        parts, rest = locate(self.arguments, problem.path)
+        if rest or not parts:
+            return problem
+        if problem.rule == "additionalProperties":
+            holder = value_at(self.arguments, parts[:-1])
+            taken = {key for key, value in holder.items() if value is not None} if is_object(holder) else set[str]()
+            forms = choose_forms(self.schema, parts[:-1], holder)
+            names = {name for form in forms for name in form.get("properties", ())}
+            suggestion = self._find(str(parts[-1]), _fold_all(names - taken))
+        elif problem.got == "null":  # null for a required parameter means that it is missing
+            if not is_required(self.schema, parts):
+                return problem
+            return Problem(problem.path, "required", describe_expected(self.schema, parts), "null")
+        else:
+            suggestion = self._find(value_at(self.arguments, parts), self._fold_choice(forms_at(self.schema, parts)))
+        return attrs.evolve(problem, suggestion=suggestion) if suggestion else problem
+
+    def _find(self, text: object, among: list[tuple[str, str]]) -> str:
+        self._left -= len(among)
+        return _find_nearest(text, among) if self._left >= 0 else ""
+
+    def _fold_choice(self, forms: list[Form]) -> list[tuple[str, str]]:
+        """Fold the allowed texts, once for all values of the call."""
+        key = tuple(map(id, forms))
+        if (known := self._choices.get(key)) is None:
+            choice = (each for form in forms for each in (*form.get("enum", ()), form.get("const")))
+            known = self._choices[key] = _fold_all({each for each in choice if isinstance(each, str)})
+        return known
 
 
 def split_words(name: str) -> str:
@@ -296,19 +322,30 @@ def _negates(one: str, two: str) -> bool:
 
 def find_nearest(text: object, among: Iterable[str]) -> str:
     """Return the text that is most similar to this one; "" if none is similar enough."""
+    return _find_nearest(text, _fold_all(among))
+
+
+def _fold_all(among: Iterable[str]) -> list[tuple[str, str]]:
+    return [(each, fold(each)) for each in islice((each for each in among if len(each) <= _MAX_CHOICE), _MAX_COMPARED)]
+
+
+def _find_nearest(text: object, among: Iterable[tuple[str, str]]) -> str:
+    """`find_nearest` among texts that are folded already."""
     if not isinstance(text, str) or not 0 < len(text) <= _MAX_NAME or not (folded := fold(text)):
         return ""
     from rapidfuzz.fuzz import ratio
 
-    best, found = _MIN_SCORE, ""
+    scored: list[tuple[float, str]] = []
+    for each, other in among:
+        score = ratio(folded, other)
+        if score < _CONTAINED:
+            short, long = (folded, other) if len(folded) <= len(other) else (other, folded)
+            score = _CONTAINED if len(short) >= _MIN_CONTAINED and short in long else score
+        if score > _MIN_SCORE:
+            scored.append((-score, each))
     words = split_words(text)
-    for each in sorted(islice((each for each in among if len(each) <= _MAX_CHOICE), _MAX_COMPARED)):
-        other = fold(each)
-        short, long = sorted((folded, other), key=len)
-        contained = len(short) >= _MIN_CONTAINED and short in long
-        score = max(ratio(folded, other), _CONTAINED if contained else 0)
-        if score > best:  # asked first: the words take a hundred times as long
-            known = split_words(each)
-            if not is_opposite(words, known) and not has_unlike_words(words, known):
-                best, found = score, each
-    return found
+    for _, each in nsmallest(_MAX_NEAR, scored):  # the words take a hundred times as long as the letters
+        known = split_words(each)
+        if not is_opposite(words, known) and not has_unlike_words(words, known):
+            return each
+    return ""
