@@ -219,22 +219,22 @@ def _items(node: Any) -> list[Any]:
     return node if is_array(node) else []
 
 
-def show_path(schema: Form | None, path: str) -> str:
-    """Write a path with the names that the schema declares.
+def show_paths(schema: Form | None, paths: Iterable[str]) -> list[str]:
+    """Write paths with the names that the schema declares.
 
     Args:
         schema: The tool's schema. None: it is unknown, so any name may be made up.
-        path: As in `Problem.path` and `Repair.path`.
+        paths: As in `Problem.path` and `Repair.path`.
 
     Returns:
-        Such as ``filter.tags[1]`` or ``amounts.*``; at most 128 characters. "" for the arguments as a whole.
+        For each of them a text such as ``filter.tags[1]`` or ``amounts.*``; at most 128 characters. "" for the
+        arguments as a whole.
     """
-    if not path or schema is None:
-        return "*" if path else ""
-    if "properties" in schema and path in schema["properties"]:
-        return path[:_MAX_PATH]
-    steps, _ = read_path(SecretSchema(schema), path)
-    return _join(steps)[:_MAX_PATH]
+    if schema is None:
+        return ["*" if path else "" for path in paths]
+    read, declared = SecretSchema(schema), _mapping(schema.get("properties"))
+    shown = (path if not path or path in declared else _join(read_path(read, path)[0]) for path in paths)
+    return [each[:_MAX_PATH] for each in shown]
 
 
 def read_path(schema: SecretSchema, path: str) -> _Read:
