@@ -78,7 +78,7 @@ def write_form(schema: Form, sent: Mapping[str, Any], blamed: Sequence[str], opt
             writer = _Writer(ExampleMaker(whole, use_given=use_given), tuple(blamed), options, hides_constants)
             try:
                 text, value, least = writer.write_whole(whole, sent)
-            except _NoForm:
+            except _NoFormError:
                 break
             if is_valid is None:
                 import jsonschema_rs
@@ -91,7 +91,7 @@ def write_form(schema: Form, sent: Mapping[str, Any], blamed: Sequence[str], opt
     return ""
 
 
-class _NoForm(Exception):
+class _NoFormError(Exception):
     """A part of the form has no example, or it is too long: then writing the rest would be in vain."""
 
 
@@ -111,7 +111,7 @@ class _Writer:
         """Return the form, the example of all that is in it, and the example without what may be left out.
 
         Raises:
-            _NoForm: No example of a part was found, or the form is too long or too deep.
+            _NoFormError: No example of a part was found, or the form is too long or too deep.
         """
         node = self._choose(schema, dict(sent), "")
         declared: JsonObject = _object(node.get("properties"))
@@ -174,7 +174,7 @@ class _Writer:
     def _write(self, node: Any, sent: Any, depth: int, path: str) -> tuple[str, Any]:
         self.parts += 1
         if depth > _MAX_DEPTH or self.parts > _MAX_PARTS:
-            raise _NoForm
+            raise _NoFormError
         if not is_object(node):
             return "<value>", self._make(node, depth)
         here = self._choose(node, sent, path)
@@ -193,12 +193,12 @@ class _Writer:
     def _add(self, text: str) -> str:
         self.written += len(text)
         if self.written > self.options.most:
-            raise _NoForm
+            raise _NoFormError
         return text
 
     def _make(self, node: Any, depth: int) -> Any:
         if (value := self.maker.make(node, depth)) is NO_VALUE:
-            raise _NoForm
+            raise _NoFormError
         return value
 
     def _write_object(

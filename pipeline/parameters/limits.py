@@ -405,9 +405,7 @@ def _count_readings(places: Mapping[int, list[_Child]], least: dict[int, int]) -
     """Yield the readings of the most read value, level by level from the innermost one outwards."""
     times = least
     for _ in range(_LEVELS):
-        grown = least | {
-            place: max(least[place], _sum_children(children, times)) for place, children in places.items()
-        }
+        grown = least | {place: max(least[place], _sum_children(children, times)) for place, children in places.items()}
         yield max(grown.values(), default=1)
         if grown == times:
             break

@@ -160,6 +160,10 @@ class SecretSchema:
         """Whether names are secret anywhere."""
         return any("propertyNames" in node for node in _every_node(self.schema))
 
+    def count_first(self, forms: Sequence[Form]) -> int:
+        """Count the items of the array at a place that may have subschemas of their own."""
+        return max((len(_items(form.get("prefixItems"))) for form in forms), default=0)
+
     def item(self, forms: Sequence[Form], index: int) -> list[Form]:
         """Return the subschemas of an item of the array at a place."""
         nodes: list[Any] = []
