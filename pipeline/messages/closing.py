@@ -42,17 +42,24 @@ NO_CLOSING = Closing("", describes=False)
 
 def close(error: ToolError, verbosity: Verbosity) -> Closing:
     """Ask for another call if parameters are missing or nothing was read, unless the author says what to do next."""
+    kept: dict[Any, Closing] | None
     if isinstance(error, MalformedCall) and verbosity.hints:
         if error.schema is not None and not error.schema.get("properties") and not error.schema.get("required"):
             return Closing(_FIX_WITHOUT, describes=False)
+        kept = getattr(error.schema, "closings", None)
+        if kept is not None and (known := kept.get(verbosity)) is not None:
+            return known
         form = _write(error.schema, {}, (), verbosity, describes=True)
-        return Closing(_FIX_WITH_FORM.format(form), describes=False) if form else NO_CLOSING
+        closing = Closing(_FIX_WITH_FORM.format(form), describes=False) if form else NO_CLOSING
+        if kept is not None and len(kept) < _MAX_KEPT:
+            kept[verbosity] = closing
+        return closing
     if not isinstance(error, InvalidParams) or not verbosity.hints or error.details.suggestion:
         return NO_CLOSING
     missing = frozenset([problem.path for problem in error.problems if problem.rule == "required"])
     if not missing:
         return NO_CLOSING
-    kept: dict[Any, Closing] | None = getattr(error.schema, "closings", None)
+    kept = getattr(error.schema, "closings", None)
     if error.schema is None or kept is None:  # not of a tool of this library
         return _close(error, verbosity, missing)
     declared: Mapping[str, Any] = error.schema.get("properties", {})

@@ -78,8 +78,10 @@ def write_form(schema: Form, sent: Mapping[str, Any], blamed: Sequence[str], opt
             writer = _Writer(ExampleMaker(whole, use_given=use_given), tuple(blamed), options, hides_constants)
             try:
                 text, value, least = writer.write_whole(whole, sent)
-            except _NoFormError:
+            except _NoExampleError:
                 break
+            except _TooLongError:
+                return ""
             if is_valid is None:
                 import jsonschema_rs
 
@@ -91,8 +93,12 @@ def write_form(schema: Form, sent: Mapping[str, Any], blamed: Sequence[str], opt
     return ""
 
 
-class _NoFormError(Exception):
-    """A part of the form has no example, or it is too long: then writing the rest would be in vain."""
+class _NoExampleError(Exception):
+    """A part of the form has no example: then the whole has none, and writing the rest would be in vain."""
+
+
+class _TooLongError(Exception):
+    """The form is too long, or too deep, to be shown."""
 
 
 @attrs.define
@@ -111,7 +117,8 @@ class _Writer:
         """Return the form, the example of all that is in it, and the example without what may be left out.
 
         Raises:
-            _NoFormError: No example of a part was found, or the form is too long or too deep.
+            _NoExampleError: No example of a part was found.
+            _TooLongError: A limit was reached.
         """
         node = self._choose(schema, dict(sent), "")
         declared: JsonObject = _object(node.get("properties"))
@@ -174,7 +181,7 @@ class _Writer:
     def _write(self, node: Any, sent: Any, depth: int, path: str) -> tuple[str, Any]:
         self.parts += 1
         if depth > _MAX_DEPTH or self.parts > _MAX_PARTS:
-            raise _NoFormError
+            raise _TooLongError
         if not is_object(node):
             return "<value>", self._make(node, depth)
         here = self._choose(node, sent, path)
@@ -193,12 +200,12 @@ class _Writer:
     def _add(self, text: str) -> str:
         self.written += len(text)
         if self.written > self.options.most:
-            raise _NoFormError
+            raise _TooLongError
         return text
 
     def _make(self, node: Any, depth: int) -> Any:
         if (value := self.maker.make(node, depth)) is NO_VALUE:
-            raise _NoFormError
+            raise _NoExampleError
         return value
 
     def _write_object(

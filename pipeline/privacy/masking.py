@@ -184,6 +184,10 @@ class Mask:
         return self._collect()
 
     @cached_property
+    def _floats(self) -> set[float]:
+        return set(map(_as_float, self._secrets.numbers))
+
+    @cached_property
     def _looked_for(self) -> list[str]:
         return sorted((text for text in self._secrets.texts if len(text) >= _IN_TEXT), key=len)
 
@@ -211,7 +215,13 @@ class Mask:
             text = text[1:-1]
         if text in self._secrets.texts:
             return True
-        return bool(self._secrets.numbers) and not self._secrets.numbers.isdisjoint(_read_numbers(text))
+        if not self._floats or text[:1] not in _NUMBER_BEGINS or len(text) > _LONGEST_NUMBER:
+            return False
+        try:
+            near = float(text) in self._floats  # equal numbers are equal as floats, and few others are
+        except ValueError:
+            return False
+        return near and not self._secrets.numbers.isdisjoint(_read_numbers(text))
 
     def _mask(self, value: Any) -> Any:
         if value is None or isinstance(value, bool):
@@ -275,6 +285,13 @@ def _read_numbers(text: str) -> list[object]:
         return [number, float(number)] if _counts(number) else []
     except (InvalidOperation, OverflowError, ValueError):
         return []
+
+
+def _as_float(number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # of an integer; a text with its digits is read as infinity
+        return inf if number > 0 else -inf
 
 
 def _write(text: str) -> Iterator[str]:
