@@ -85,13 +85,22 @@ DRAW = of_schema({"shape": {"anyOf": [CIRCLE, BOX]}}, "shape")
             ],
         ),
         ({"radius": "x", "width": 1}, ["Invalid parameter value for shape.radius: must be a number, not a string"]),
-        ({"width": 1}, ["Invalid parameter value for shape: must be sent with radius, or with height"]),
     ],
     ids=str,
 )
 def test_the_names_choose_the_variant(made: Any, shape: Any, told: list[str]) -> None:
     """Of open variants without a tag the one is meant whose names were sent, whatever is wrong with their values."""
     assert refuse(made, {"shape": shape}) == [f"Error: {each}" for each in told]
+
+
+@pytest.mark.parametrize("made", [draw, DRAW], ids=["function", "schema"])
+@pytest.mark.parametrize(("sent", "missing"), [("width", "height"), ("height", "width"), ("unit", "radius")])
+def test_a_name_that_one_open_variant_has_chooses_it(made: Any, sent: str, missing: str) -> None:
+    """A name is of the variant that declares it, also where the others permit any; text and form are about that one."""
+    shown = refuse(made, {"shape": {sent: "1" if sent == "unit" else 1}})
+    assert shown[0] == f"Error: Missing required parameter: shape.{missing}"
+    assert f'"{sent}": <' in shown[-1]
+    assert f'"{missing}": <' in shown[-1]
 
 
 class Card(BaseModel):

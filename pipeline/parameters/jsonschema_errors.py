@@ -160,7 +160,7 @@ def _convert(error: ValidationError, arguments: Mapping[str, Any], schema: Form)
         if rule == "oneOf" and sum(not branch for branch in facts["context"]) > 1:
             return [Problem(path, rule, SEVERAL_FORMS)]
         branches = [list(convert_jsonschema_errors(branch, arguments, schema)) for branch in facts["context"]]
-        return merge_branches(parts, branches, value)
+        return merge_branches(parts, branches, value, schema)
     if rule in LIMITS:
         got = describe_value(value) if rule.endswith("imum") else describe_size(value)
         return [Problem(path, rule, describe_limit(rule, facts["limit"]), got)]

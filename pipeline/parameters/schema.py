@@ -207,6 +207,11 @@ def names_at(schema: Form, parts: Parts) -> set[str]:
     return {name for form in forms_at(schema, parts) for name in form.get("properties", ())}
 
 
+def names_of(schema: Form, node: Any) -> set[str]:
+    """Return the property names that a subschema declares, such as the branch of a union."""
+    return {name for form in _branches(schema, [node]) for name in form.get("properties", ())}
+
+
 def is_open(schema: Form) -> bool:
     """Whether a schema permits names at its top level that it does not declare, and says nothing about their values."""
     forms = forms_at(schema, ())
