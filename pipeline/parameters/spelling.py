@@ -18,7 +18,18 @@ import attrs
 from ..engine.errors import Problem
 from .problems import describe_expected, describe_names, describe_value
 from .reading import read_arguments
-from .schema import Form, JsonObject, choose_forms, forms_at, is_object, is_required, locate, value_at
+from .schema import (
+    Form,
+    JsonObject,
+    choose_forms,
+    format_path,
+    forms_at,
+    is_array,
+    is_object,
+    is_required,
+    locate,
+    value_at,
+)
 
 _WORD, _LETTER = r"[^\W_]", r"[^\W\d_]"
 _DROPPED = re.compile(
@@ -34,14 +45,18 @@ _DOT = re.compile(r"(?<=\d)\.(?=\d)")
 _NO_LETTERS = re.compile(r"[\W_]+")
 _SYMBOL = re.compile(r"(?P<number>\d[\d.]*)?(?P<letters>[^\W\d_]{1,2})")  # of a unit, such as MB or 1m
 _LONGEST_SYMBOL: Final = 4  # letters
-_MARKUP = re.compile(
-    r"</?(?:\w{1,20}:)?(?:parameter|invoke|tool_?call|arg_key|arg_value)s?\b[^<>]{0,100}>|<function=|<[|\uff5c]\w{1,40}[|\uff5c]>",
+_MARKUP = re.compile(  # tags of calls, and the control tokens of model families
+    r"</?\s?(?:\w{1,20}:)?(?:parameter|invoke|function|tool_?call|tool_sep|arg_key|arg_value)s?\b[^<>]{0,100}>"
+    r"|</?(?:start|end)_(?:of_turn|function_call|function_response)>"
+    r"|</?[|\uff5c][^<>|\uff5c\s]{1,40}[|\uff5c]"
+    r"|\[/?(?:TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS|CALL_ID|ARGS|INST)\]",
     re.IGNORECASE,
 )
 _WITHOUT_MARKUP: Final = "text without the markup of a call, such as </parameter>: send each parameter by its own name"
 _SUGGESTED = frozenset(("additionalProperties", "enum", "const"))  # rules with a list of names or values
 ADVISED = _SUGGESTED | {"required"}  # rules whose problems may get a suggestion
 _MAX_UNDECLARED = 5  # names
+_MAX_READ = 1_000  # values that may hold markup
 _MAX_PROBLEMS = 20  # of one call that may get a suggestion
 _MIN_SCORE = 70.0  # of 100, as for the names of tools
 _CONTAINED = 85.0  # the score of a name that contains the other: meal_time, optional_meal_time
@@ -220,11 +235,26 @@ def with_suggestions(
     return (*suggested, *problems[_MAX_PROBLEMS:], *map(adviser.suggest, extra))
 
 
+def may_be_markup(text: str) -> bool:
+    """Whether a quick look does not show that a text is without the markup of a call."""
+    return "<" in text or "[" in text
+
+
 def find_markup(arguments: object) -> tuple[Problem, ...]:
     """Find the texts in refused arguments that hold the markup of a call: what is missing may stand in them."""
-    sent = read_arguments(arguments) or {}
-    texts = ((name, text) for name, text in sent.items() if isinstance(text, str) and _MARKUP.search(text))
-    return tuple(Problem(str(name), "not", _WITHOUT_MARKUP) for name, _ in islice(texts, _MAX_UNDECLARED))
+    found: list[Problem] = []
+    pending: list[tuple[list[int | str], Any]] = [
+        ([name], each) for name, each in (read_arguments(arguments) or {}).items()
+    ]
+    for parts, value in islice(pending, _MAX_READ):  # it grows
+        if isinstance(value, str):
+            if may_be_markup(value) and _MARKUP.search(value):
+                found.append(Problem(format_path(parts), "not", _WITHOUT_MARKUP))
+        elif is_object(value):
+            pending += [([*parts, str(name)], each) for name, each in value.items()]
+        elif is_array(value):
+            pending += [([*parts, index], each) for index, each in enumerate(value)]
+    return tuple(found[:_MAX_UNDECLARED])
 
 
 @attrs.define
