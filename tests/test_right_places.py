@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from toolcall_pipeline import Call, Failure, NeedsSetup, Success, Tool, render, tool
+from toolcall_pipeline import Call, Failure, NeedsSetup, Success, Tool, approved, render, tool
 from toolcall_pipeline.middlewares import Validate
 
 
@@ -240,7 +240,7 @@ def test_markup_is_told_at_its_place() -> None:
 )  # fmt: skip
 def test_only_a_corrupted_key_is_asked_for_anew(text: str) -> None:
     """A profile says in its own words that a key is corrupted, and nothing else of what an author wrote."""
-    shown = render(NeedsSetup("Search", text), profile="agentopia")
+    shown = render(NeedsSetup("Search", approved(text)), profile="agentopia")
     assert text in shown
     assert "appears to be corrupted" not in shown
 
@@ -250,4 +250,4 @@ def test_only_a_corrupted_key_is_asked_for_anew(text: str) -> None:
 )
 def test_a_corrupted_key_is_asked_for_anew(text: str) -> None:
     """The profile's own words take the place of a text that says just that."""
-    assert "appears to be corrupted" in render(NeedsSetup("Search", text), profile="agentopia")
+    assert "appears to be corrupted" in render(NeedsSetup("Search", approved(text)), profile="agentopia")

@@ -47,8 +47,9 @@ def close(error: ToolError, verbosity: Verbosity) -> Closing:
         if error.schema is not None and not error.schema.get("properties") and not error.schema.get("required"):
             return Closing(_FIX_WITHOUT, describes=False)
         kept = getattr(error.schema, "closings", None)
-        if kept is not None and (known := kept.get(verbosity)) is not None:
-            return known
+        closing = None if kept is None else kept.get(verbosity)
+        if closing is not None:
+            return closing
         form = _write(error.schema, {}, (), verbosity, describes=True)
         closing = Closing(_FIX_WITH_FORM.format(form), describes=False) if form else NO_CLOSING
         if kept is not None and len(kept) < _MAX_KEPT:
