@@ -251,3 +251,32 @@ def test_only_a_corrupted_key_is_asked_for_anew(text: str) -> None:
 def test_a_corrupted_key_is_asked_for_anew(text: str) -> None:
     """The profile's own words take the place of a text that says just that."""
     assert "appears to be corrupted" in render(NeedsSetup("Search", approved(text)), profile="agentopia")
+
+
+def test_a_field_that_variants_share_is_no_tag() -> None:
+    """Its allowed values are listed once, and what else is missing is told beside it."""
+    variants = [
+        an_object({"kind": {"enum": [kind]}, "mode": {"enum": ["fast", mode]}}, "kind")
+        for kind, mode in (("alpha", "slow"), ("beta", "best"))
+    ]
+    shown = refuse(of_schema({"job": {"oneOf": variants}}, "job"), {"job": {"mode": "none of them"}})
+    assert "Error: Invalid parameter value for job.mode: must be 'fast', 'slow' or 'best'" in shown
+    assert "Error: Missing required parameter: job.kind" in shown
+
+
+@pytest.mark.parametrize("sent", [{"_": {"x": 1}}, {"arg1": {"a": 1}}, {"_": [{"box": 1}]}, {"_": '{"box": {}}'}])
+def test_an_object_under_a_positional_name_is_not_the_value(sent: Any) -> None:
+    """It may be the arguments themselves, so the call is refused rather than run with the wrapper as the value."""
+    made = of_schema({"box": {}}, "box")
+    call = Call("t", sent).resolved(made)
+    assert isinstance(Validate()(call), Failure)
+
+
+@pytest.mark.parametrize(
+    ("one", "sent"),
+    [("integer", "[3]"), ("number", "[3]"), ("number", "[3.5]"), ("integer", "[3.0]"), ("boolean", "[true]")],
+)
+def test_a_list_of_one_is_no_list_of_texts_where_its_item_may_stand_alone(one: str, sent: str) -> None:
+    """``[3]`` for an integer or a list of texts may be 3 or ["3"]."""
+    made = of_schema({"a": {"anyOf": [{"type": one}, {"type": "array", "items": TEXT}]}}, "a")
+    assert isinstance(Validate()(Call("t", f'{{"a": {sent}}}').resolved(made)), Failure)

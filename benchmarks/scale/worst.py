@@ -3,12 +3,12 @@
 It tries calls that a model, or an attacker who writes through it, may send, and results and failures that a tool may
 give back: hand-made families, and random calls. Each goes through the standard stages and Shape; what it takes is all
 on the loop, since the tools do nothing: the name, the limits, the schema, repairs, advice, the text for the model, the
-report's `undeclared`, and the text of the outcome in a record, without secrets. Each call is tried twice more, of a
-tool that changes something: with all that keeps something around it (an audit with its contents, a policy that judges
-arguments, a ledger, a journal, a wording), and with an approval that waits beside these. The bound is 50 ms and 0.1 ms
-for each kB of the call and its result, in processor time of the loop's thread, as the machine may have other work; the
-best of three runs counts. The memory that a hand-made case takes, at its peak and beside the call and the result
-themselves, is bounded as well.
+report's `undeclared`, and the text of the outcome in a record, without secrets. With ``--full`` each call is tried
+twice more, of a tool that changes something: with all that keeps something around it (an audit with its contents, a
+policy that judges arguments, a ledger, a journal, a wording), and with an approval that waits beside these. The
+bound is 50 ms and 0.1 ms for each kB of the call and its result, in processor time of the loop's thread, as the machine
+may have other work; the best of three runs counts. The memory that a hand-made case takes, at its peak and beside the
+call and the result themselves, is bounded as well.
 """
 
 from __future__ import annotations
@@ -244,8 +244,12 @@ async def measure_memory(pipeline: Pipeline, case: Case) -> float:
         tracemalloc.stop()
 
 
-async def search(seconds: float, seed: int) -> Judge:
-    """Try the hand-made cases, then random ones until the time is up."""
+async def search(seconds: float, seed: int, *, full: bool = False) -> Judge:
+    """Try the hand-made cases, then random ones until the time is up; see the option ``--full``."""
+    if not full:
+        judge = Judge()
+        await _search(judge, seconds, seed)
+        return judge
     with TemporaryDirectory() as folder:
         async with (
             make_full_pipeline(Path(folder), asks=False) as acts,
@@ -279,9 +283,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=120.0, help="for the random cases (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the random cases (default: %(default)s)")
     parser.add_argument("--check", action="store_true", help="exit 1 if a call takes longer than the bound")
+    parser.add_argument("--full", action="store_true", help="also with all that keeps something around the calls")
     given = parser.parse_args(argv)
     logging.getLogger().addHandler(logging.NullHandler())
-    judge = anyio.run(search, given.seconds, given.seed)
+    judge = anyio.run(partial(search, given.seconds, given.seed, full=given.full))
     print(f"{judge.tried} calls; the bound is {_FIXED * 1e3:.0f} ms and {_PER_BYTE * 1e6:.1f} ms per kB")
     print(f"{'of the bound':>12} {'ms':>8} {'bytes':>9}  {'tool':14} {'outcome':14} family")
     for share, _, seconds, case, kind, _ in sorted(judge.slowest, key=itemgetter(0), reverse=True):

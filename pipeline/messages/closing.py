@@ -42,11 +42,10 @@ NO_CLOSING = Closing("", describes=False)
 
 def close(error: ToolError, verbosity: Verbosity) -> Closing:
     """Ask for another call if parameters are missing or nothing was read, unless the author says what to do next."""
-    kept: dict[Any, Closing] | None
+    kept: dict[Any, Closing] | None = getattr(getattr(error, "schema", None), "closings", None)
     if isinstance(error, MalformedCall) and verbosity.hints:
         if error.schema is not None and not error.schema.get("properties") and not error.schema.get("required"):
             return Closing(_FIX_WITHOUT, describes=False)
-        kept = getattr(error.schema, "closings", None)
         closing = None if kept is None else kept.get(verbosity)
         if closing is not None:
             return closing
@@ -60,7 +59,6 @@ def close(error: ToolError, verbosity: Verbosity) -> Closing:
     missing = frozenset([problem.path for problem in error.problems if problem.rule == "required"])
     if not missing:
         return NO_CLOSING
-    kept = getattr(error.schema, "closings", None)
     if error.schema is None or kept is None:  # not of a tool of this library
         return _close(error, verbosity, missing)
     declared: Mapping[str, Any] = error.schema.get("properties", {})

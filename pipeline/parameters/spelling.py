@@ -57,6 +57,7 @@ _SUGGESTED = frozenset(("additionalProperties", "enum", "const"))  # rules with 
 ADVISED = _SUGGESTED | {"required"}  # rules whose problems may get a suggestion
 _MAX_UNDECLARED = 5  # names
 _MAX_READ = 1_000  # values that may hold markup
+_MAX_MARKUP = 100_000  # characters of each that are searched
 _MAX_PROBLEMS = 20  # of one call that may get a suggestion
 _MIN_SCORE = 70.0  # of 100, as for the names of tools
 _CONTAINED = 85.0  # the score of a name that contains the other: meal_time, optional_meal_time
@@ -248,7 +249,7 @@ def find_markup(arguments: object) -> tuple[Problem, ...]:
     ]
     for parts, value in islice(pending, _MAX_READ):  # it grows
         if isinstance(value, str):
-            if may_be_markup(value) and _MARKUP.search(value):
+            if may_be_markup(value) and _MARKUP.search(value, 0, _MAX_MARKUP):
                 found.append(Problem(format_path(parts), "not", _WITHOUT_MARKUP))
         elif is_object(value):
             pending += [([*parts, str(name)], each) for name, each in value.items()]

@@ -243,7 +243,7 @@ def show_paths(schema: Form | None, paths: Iterable[str]) -> list[str]:
 
 def read_path(schema: SecretSchema, path: str) -> _Read:
     """Read a path that was written as text, by the names that the schema declares."""
-    return _read(schema, schema.expand([schema.schema]), path[:_MAX_READ], _MAX_DEPTH) or (["*"], None)
+    return _read(schema, schema.root(), path[:_MAX_READ], _MAX_DEPTH) or (["*"], None)
 
 
 def _read(schema: SecretSchema, forms: Sequence[Form], rest: str, depth: int) -> _Read | None:
