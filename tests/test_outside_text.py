@@ -24,7 +24,7 @@ from toolcall_pipeline.cli.commands import toolcall
 from toolcall_pipeline.executors.remote_errors import RemoteTraceback, decode_error, encode_error
 from toolcall_pipeline.middlewares import Trace, standard
 from toolcall_pipeline.privacy import cut_traceback, dump_neutral_json, get_logger, make_safe
-from toolcall_pipeline.privacy.secret_places import show_path
+from toolcall_pipeline.privacy.secret_places import show_paths
 from toolcall_pipeline.telemetry.span_tree import draw_tree
 
 # Of each family: C0, CSI, OSC, DEL, C1, line ends, bidi, zero-width, tags, variation selectors, fillers, surrogates.
@@ -508,8 +508,8 @@ MADE_UP = "IBAN DE89 3704"
 )
 def test_a_path_shows_declared_names_only(path: str, shown: str) -> None:
     """A name that the model made up is content, and becomes ``*``."""
-    assert show_path(SCHEMA, path) == shown
-    assert show_path(None, path) == ("*" if path else "")
+    assert show_paths(SCHEMA, [path])[0] == shown
+    assert show_paths(None, [path])[0] == ("*" if path else "")
 
 
 DEEP: dict[str, Any] = {
@@ -529,8 +529,8 @@ DEEP: dict[str, Any] = {
 def test_a_path_is_read_to_its_sixteenth_level(step: str) -> None:
     """What is deeper is not shown, so that a path that the model made up takes no time."""
     shown = f"a{step * (14 // len(re.findall('a|0', step)))}"
-    assert show_path(DEEP, shown) == shown
-    deeper = show_path(DEEP, f"a{step * 20}")
+    assert show_paths(DEEP, [shown])[0] == shown
+    deeper = show_paths(DEEP, [f"a{step * 20}"])[0]
     assert deeper.endswith(".*")
     assert deeper.count("a") + deeper.count("[") == 16
 
@@ -540,7 +540,7 @@ def test_a_path_is_read_to_its_sixteenth_level(step: str) -> None:
 )
 def test_no_path_shows_what_is_not_declared(path: str) -> None:
     """Whatever a path is made of, only declared names, indexes and stars are shown, and it is short."""
-    shown = show_path(SCHEMA, path)
+    shown = show_paths(SCHEMA, [path])[0]
     assert "canary" not in shown
     assert len(shown) <= 128
     names = {*SCHEMA["properties"], "age", "of", "*", ""}

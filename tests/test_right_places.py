@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from toolcall_pipeline import Call, Failure, NeedsSetup, Success, Tool, render, tool
+from toolcall_pipeline import Call, Failure, NeedsSetup, Success, Tool, approved, render, tool
 from toolcall_pipeline.middlewares import Validate
 
 
@@ -85,13 +85,22 @@ DRAW = of_schema({"shape": {"anyOf": [CIRCLE, BOX]}}, "shape")
             ],
         ),
         ({"radius": "x", "width": 1}, ["Invalid parameter value for shape.radius: must be a number, not a string"]),
-        ({"width": 1}, ["Invalid parameter value for shape: must be sent with radius, or with height"]),
     ],
     ids=str,
 )
 def test_the_names_choose_the_variant(made: Any, shape: Any, told: list[str]) -> None:
     """Of open variants without a tag the one is meant whose names were sent, whatever is wrong with their values."""
     assert refuse(made, {"shape": shape}) == [f"Error: {each}" for each in told]
+
+
+@pytest.mark.parametrize("made", [draw, DRAW], ids=["function", "schema"])
+@pytest.mark.parametrize(("sent", "missing"), [("width", "height"), ("height", "width"), ("unit", "radius")])
+def test_a_name_that_one_open_variant_has_chooses_it(made: Any, sent: str, missing: str) -> None:
+    """A name is of the variant that declares it, also where the others permit any; text and form are about that one."""
+    shown = refuse(made, {"shape": {sent: "1" if sent == "unit" else 1}})
+    assert shown[0] == f"Error: Missing required parameter: shape.{missing}"
+    assert f'"{sent}": <' in shown[-1]
+    assert f'"{missing}": <' in shown[-1]
 
 
 class Card(BaseModel):
@@ -197,20 +206,77 @@ async def search(query: str, limit: int) -> str:
 
 @pytest.mark.parametrize(
     "query",
-    ['x</Parameter>\n<parameter name="limit">3', "x</arg_value><arg_key>limit", "x<|call|>", "x</invoke>"],
-)
+    [
+        'x</Parameter>\n<parameter name="limit">3', "x</arg_value><arg_key>limit", "x<|call|>", "x</invoke>",
+        "x</ parameter >", "x</function>", "x<\uff5ctool\u2581sep\uff5c>limit",
+        'x<\uff5cDSML\uff5cparameter name="limit">',
+        "x<tool_sep>limit", "x<end_of_turn>", "x[TOOL_CALLS]", "x [/INST]", '<|"|>x<|"|>',
+    ],
+)  # fmt: skip
 def test_the_markup_of_a_call_in_a_value_is_told(query: str) -> None:
     """What is missing may stand in a text, as the rest of a call in another form; a valid call is left as it is."""
     assert "Error: Invalid parameter value for query: must be text without the markup of a call" in "\n".join(
         refuse(search, {"query": query})
     )
     assert not isinstance(Validate()(Call("search", {"query": query, "limit": 3}).resolved(search)), Exception)
-    assert "markup" not in "\n".join(refuse(search, {"query": "a <b> < c </div>"}))
+    for text in ("a <b> < c </div>", "a <| b |> c", "[x] <functional>", "<parametric>", "[TOOLS]"):
+        assert "markup" not in "\n".join(refuse(search, {"query": text}))
 
 
-def test_only_a_corrupted_key_is_asked_for_anew() -> None:
-    """A profile says in its own words that a key is corrupted, and not that an index or a file is."""
-    index = NeedsSetup("Search", "The index is corrupt: run `make index`.")
-    assert "run `make index`" in render(index, profile="agentopia")
-    assert "appears to be corrupted" not in render(index, profile="agentopia")
-    assert "appears to be corrupted" in render(NeedsSetup("Search", "Its key is corrupted."), profile="agentopia")
+def test_markup_is_told_at_its_place() -> None:
+    """A text with markup may stand inside of an object or an array."""
+    made = of_schema({"steps": {"type": "array", "items": {"type": "object"}}, "limit": NUMBER}, "steps", "limit")
+    shown = "\n".join(refuse(made, {"steps": [{"a": "x"}, {"a": 'x</parameter><parameter name="limit">3'}]}))
+    assert "Error: Invalid parameter value for steps[1].a: must be text without the markup of a call" in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The index is corrupt: run `make index`.", "The token index is corrupt.", "The key-value store is corrupt!",
+        "Add an API key, the cache is corrupt.", "The key file was not found; its backup is corrupted.",
+        "Its key is corrupted. Ask Jo for another one.", "The key is not corrupt.",
+    ],
+)  # fmt: skip
+def test_only_a_corrupted_key_is_asked_for_anew(text: str) -> None:
+    """A profile says in its own words that a key is corrupted, and nothing else of what an author wrote."""
+    shown = render(NeedsSetup("Search", approved(text)), profile="agentopia")
+    assert text in shown
+    assert "appears to be corrupted" not in shown
+
+
+@pytest.mark.parametrize(
+    "text", ["corrupted", "Its key is corrupted.", "Your API key appears to be corrupted!", "A corrupt search key"]
+)
+def test_a_corrupted_key_is_asked_for_anew(text: str) -> None:
+    """The profile's own words take the place of a text that says just that."""
+    assert "appears to be corrupted" in render(NeedsSetup("Search", approved(text)), profile="agentopia")
+
+
+def test_a_field_that_variants_share_is_no_tag() -> None:
+    """Its allowed values are listed once, and what else is missing is told beside it."""
+    variants = [
+        an_object({"kind": {"enum": [kind]}, "mode": {"enum": ["fast", mode]}}, "kind")
+        for kind, mode in (("alpha", "slow"), ("beta", "best"))
+    ]
+    shown = refuse(of_schema({"job": {"oneOf": variants}}, "job"), {"job": {"mode": "none of them"}})
+    assert "Error: Invalid parameter value for job.mode: must be 'fast', 'slow' or 'best'" in shown
+    assert "Error: Missing required parameter: job.kind" in shown
+
+
+@pytest.mark.parametrize("sent", [{"_": {"x": 1}}, {"arg1": {"a": 1}}, {"_": [{"box": 1}]}, {"_": '{"box": {}}'}])
+def test_an_object_under_a_positional_name_is_not_the_value(sent: Any) -> None:
+    """It may be the arguments themselves, so the call is refused rather than run with the wrapper as the value."""
+    made = of_schema({"box": {}}, "box")
+    call = Call("t", sent).resolved(made)
+    assert isinstance(Validate()(call), Failure)
+
+
+@pytest.mark.parametrize(
+    ("one", "sent"),
+    [("integer", "[3]"), ("number", "[3]"), ("number", "[3.5]"), ("integer", "[3.0]"), ("boolean", "[true]")],
+)
+def test_a_list_of_one_is_no_list_of_texts_where_its_item_may_stand_alone(one: str, sent: str) -> None:
+    """``[3]`` for an integer or a list of texts may be 3 or ["3"]."""
+    made = of_schema({"a": {"anyOf": [{"type": one}, {"type": "array", "items": TEXT}]}}, "a")
+    assert isinstance(Validate()(Call("t", f'{{"a": {sent}}}').resolved(made)), Failure)

@@ -22,9 +22,12 @@ from .values import as_json
 _MAX_FACT = 1_000  # characters of one fact
 _MAX_FACTS = 20
 _WITHOUT_MESSAGE = frozenset((InvalidParams, MalformedCall, UnknownTool))
-# What a profile may say in words of its own: that a key is corrupted, and not that anything else is.
+# What a profile may say in words of its own: that a key is corrupted, and nothing more.
 CORRUPTED_KEY = re.compile(
-    r"\Acorrupted\b|\b(?:keys?|credentials?|tokens?|secrets?)\b[^.]{0,80}?\bcorrupt", re.IGNORECASE
+    r"\s*(?:corrupted(?::.*)?|[^.:;,\n]{0,60}\bcorrupt(?:ed)? (?:[\w-]{1,20} )?(?:key|credential|token|secret)s?"
+    r"|[^.:;,\n]{0,60}\b(?:key|credential|token|secret)s? (?:(?:is|are|was|were|seems?|appears?|looks?|to|be) ){0,3}"
+    r"corrupt(?:ed)?)[.!]?\s*",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
@@ -66,7 +69,7 @@ def add_author_words(text: str, error: ToolError) -> str:
 
 def _is_template(text: str, error: ToolError) -> bool:
     """Whether a profile has its own text for the author's message, see `template_key`."""
-    return isinstance(error, NeedsSetup) and text is error.message and CORRUPTED_KEY.search(text) is not None
+    return isinstance(error, NeedsSetup) and text is error.message and CORRUPTED_KEY.fullmatch(text) is not None
 
 
 def build_facts(error: ToolError) -> dict[str, Any]:

@@ -42,17 +42,23 @@ NO_CLOSING = Closing("", describes=False)
 
 def close(error: ToolError, verbosity: Verbosity) -> Closing:
     """Ask for another call if parameters are missing or nothing was read, unless the author says what to do next."""
+    kept: dict[Any, Closing] | None = getattr(getattr(error, "schema", None), "closings", None)
     if isinstance(error, MalformedCall) and verbosity.hints:
         if error.schema is not None and not error.schema.get("properties") and not error.schema.get("required"):
             return Closing(_FIX_WITHOUT, describes=False)
+        closing = None if kept is None else kept.get(verbosity)
+        if closing is not None:
+            return closing
         form = _write(error.schema, {}, (), verbosity, describes=True)
-        return Closing(_FIX_WITH_FORM.format(form), describes=False) if form else NO_CLOSING
+        closing = Closing(_FIX_WITH_FORM.format(form), describes=False) if form else NO_CLOSING
+        if kept is not None and len(kept) < _MAX_KEPT:
+            kept[verbosity] = closing
+        return closing
     if not isinstance(error, InvalidParams) or not verbosity.hints or error.details.suggestion:
         return NO_CLOSING
     missing = frozenset([problem.path for problem in error.problems if problem.rule == "required"])
     if not missing:
         return NO_CLOSING
-    kept: dict[Any, Closing] | None = getattr(error.schema, "closings", None)
     if error.schema is None or kept is None:  # not of a tool of this library
         return _close(error, verbosity, missing)
     declared: Mapping[str, Any] = error.schema.get("properties", {})
@@ -106,10 +112,10 @@ def _write(
         return ""
     from ..parameters.form import FormOptions, write_form  # most texts have no form
 
-    longest = verbosity.max_expected if describes else 0
+    longest, most = verbosity.max_expected if describes else 0, verbosity.characters // _SHARE
     for optional in (True, False):
-        form = write_form(schema, sent, blamed, FormOptions(optional, longest))
-        if form and len(form) <= verbosity.characters // _SHARE:
+        form = write_form(schema, sent, blamed, FormOptions(optional, longest, most))
+        if form and len(form) <= most:
             return form
     return ""
 

@@ -64,7 +64,7 @@ def template_key(error: ToolError, problem: Problem | None, tool: str | None) ->
             rule = "truncated" if error.truncated and error.position is None else ""
         case NeedsSetup():
             name = tool or service
-            rule = "corrupted" if CORRUPTED_KEY.search(error.message) else ""
+            rule = "corrupted" if CORRUPTED_KEY.fullmatch(error.message) else ""
         case _:
             pass
     return TemplateKey(error.kind, rule, parameter, name, service)

@@ -12,6 +12,7 @@ _MAX_WAIT = 10**6  # seconds: eleven days
 _WHOLE = 10  # seconds; from here on fractions do not matter
 _SHORTEST = 0.01  # seconds
 _PREFIXES = ("error: ", "question: ")
+_READ_FOR_A_LINE = 20  # characters that are read for each one that is shown; the rest may be long
 
 
 def replace_surrogates(text: str) -> str:
@@ -26,6 +27,7 @@ def truncate(text: str, longest: int) -> str:
 
 def to_one_line(text: str, longest: int) -> str:
     """Return at most ``longest`` characters of a text, on one line."""
+    text = text[: _READ_FOR_A_LINE * longest]
     if not text.isprintable():
         text = " ".join(text.split())
     return truncate(text.strip(), longest)

@@ -41,16 +41,18 @@ class FormOptions(NamedTuple):
     Attributes:
         optional: Whether the optional parameters that were not sent are shown too.
         longest: Characters of the description in each hole; 0: no descriptions.
+        most: Characters of the form. A longer one is not written to its end.
     """
 
     optional: bool
     longest: int
+    most: int
 
 
 def list_described(schema: Form) -> frozenset[str]:
     """Return the parameters that a hole can describe: all but objects and arrays with fields, which have holes."""
     writer = _Writer(
-        ExampleMaker(schema, use_given=False), (), FormOptions(optional=False, longest=0), None, hides_constants=False
+        ExampleMaker(schema, use_given=False), (), FormOptions(optional=False, longest=0, most=0), hides_constants=False
     )
     declared = schema.get("properties", {})
     return frozenset(name for name, node in declared.items() if not (is_object(node) and writer.is_structured(node)))
@@ -66,23 +68,37 @@ def write_form(schema: Form, sent: Mapping[str, Any], blamed: Sequence[str], opt
         options: How much the form shows.
 
     Returns:
-        "" if no valid arguments are known, or if the form would have no hole: a copy of it would run.
+        "" if no valid arguments are known, if the form is too long, or if it would have no hole: a copy of it would
+        run.
     """
-    import jsonschema_rs
-
     whole = dict(schema)
-    is_valid = jsonschema_rs.validator_for(whole, offline=True).is_valid
+    is_valid: Any = None
     for use_given in (False, True):
         for hides_constants in (False, True):
-            writer = _Writer(
-                ExampleMaker(whole, use_given=use_given), tuple(blamed), options, is_valid, hides_constants
-            )
-            text, value, least = writer.write_whole(whole, sent)
-            if not is_object(value) or not is_valid(value) or not is_valid(least):
+            writer = _Writer(ExampleMaker(whole, use_given=use_given), tuple(blamed), options, hides_constants)
+            try:
+                text, value, least = writer.write_whole(whole, sent)
+            except _NoExampleError:
+                break
+            except _TooLongError:
+                return ""
+            if is_valid is None:
+                import jsonschema_rs
+
+                is_valid = jsonschema_rs.validator_for(whole, offline=True).is_valid
+            if not is_valid(value) or not is_valid(least):
                 break
             if "<" in text:
                 return text
     return ""
+
+
+class _NoExampleError(Exception):
+    """A part of the form has no example: then the whole has none, and writing the rest would be in vain."""
+
+
+class _TooLongError(Exception):
+    """The form is too long, or too deep, to be shown."""
 
 
 @attrs.define
@@ -92,13 +108,18 @@ class _Writer:
     maker: ExampleMaker
     blamed: tuple[str, ...]
     options: FormOptions
-    is_valid: Any
     hides_constants: bool  # whether an only allowed value is a hole too
     parts: int = 0  # written so far
+    written: int = 0  # characters of names and holes so far
     compared: int = 0  # parts of the sent value, with the branches of unions
 
-    def write_whole(self, schema: JsonObject, sent: Mapping[str, Any]) -> tuple[str, Any, Any]:
-        """Return the form, the example of all that is in it, and the example without what may be left out."""
+    def write_whole(self, schema: JsonObject, sent: Mapping[str, Any]) -> tuple[str, JsonObject, JsonObject]:
+        """Return the form, the example of all that is in it, and the example without what may be left out.
+
+        Raises:
+            _NoExampleError: No example of a part was found.
+            _TooLongError: A limit was reached.
+        """
         node = self._choose(schema, dict(sent), "")
         declared: JsonObject = _object(node.get("properties"))
         names = self._list_names(node, sent)
@@ -106,21 +127,23 @@ class _Writer:
         value: JsonObject = {}
         for name in names:
             text, value[name] = self._write_parameter(name, declared.get(name, True), sent.get(name, _ABSENT))
-            texts.append(f"{_quote(name)}: {text}")
+            texts.append(f"{self._add(_quote(name))}: {text}")
         least = dict(value)
         if self.options.optional:
             for name in [name for name in declared if name not in value and declared[name] is not False]:
-                text, value[name] = self._describe(declared[name]), self.maker.make(declared[name], 1)
-                texts.append(f"{_quote(name)}: <optional {text}>")
-        if NO_VALUE in value.values():
-            return "", None, None
+                texts.append(self._add(f"{_quote(name)}: <optional {self._describe(declared[name])}>"))
+                value[name] = self._make(declared[name], 1)
         return f"{{{', '.join(texts)}}}", value, least
 
     def _write_parameter(self, name: str, node: Any, sent: Any) -> tuple[str, Any]:
+        before = self.written
         text, value = self._write(node, sent, 1, name)
         # A description has room only in a hole of its own.
         whole_hole = text.startswith("<") and text.endswith(">") and text.count("<") == 1
-        return (f"<{self._describe(node)}>" if whole_hole and self.options.longest else text), value
+        if whole_hole and self.options.longest:
+            self.written = before
+            text = self._add(f"<{self._describe(node)}>")
+        return text, value
 
     def _describe(self, node: Any) -> str:
         words = self._name(node)[0]
@@ -158,21 +181,32 @@ class _Writer:
     def _write(self, node: Any, sent: Any, depth: int, path: str) -> tuple[str, Any]:
         self.parts += 1
         if depth > _MAX_DEPTH or self.parts > _MAX_PARTS:
-            return "", NO_VALUE
+            raise _TooLongError
         if not is_object(node):
-            return "<value>", self.maker.make(node, depth)
+            return "<value>", self._make(node, depth)
         here = self._choose(node, sent, path)
         if "const" in here or len(_array(here.get("enum"))) == 1:
             only = here["const"] if "const" in here else here["enum"][0]
             if self.hides_constants or is_object(only) or is_array(only):
                 return f"<{self._name(here)[0]}>", only
-            return json.dumps(only, ensure_ascii=False), only
+            return self._add(json.dumps(only, ensure_ascii=False)), only
         kind = _kind(here)
         if kind == "object" and (names := self._list_names(here, sent)):
             return self._write_object(here, names, sent, depth, path)
         if kind == "array" and (written := self._write_array(here, sent, depth, path)) is not None:
             return written
-        return f"<{self._name(here if self.is_structured(node) else node)[0]}>", self.maker.make(here, depth)
+        return self._add(f"<{self._name(here if self.is_structured(node) else node)[0]}>"), self._make(here, depth)
+
+    def _add(self, text: str) -> str:
+        self.written += len(text)
+        if self.written > self.options.most:
+            raise _TooLongError
+        return text
+
+    def _make(self, node: Any, depth: int) -> Any:
+        if (value := self.maker.make(node, depth)) is NO_VALUE:
+            raise _NoExampleError
+        return value
 
     def _write_object(
         self, node: JsonObject, names: Sequence[str], sent: Any, depth: int, path: str
@@ -184,8 +218,8 @@ class _Writer:
         for name in names:
             inner = declared.get(name, node.get("additionalProperties", True))
             text, value[name] = self._write(inner, held.get(name, _ABSENT), depth + 1, f"{path}.{name}")
-            texts.append(f"{_quote(name)}: {text}")
-        return f"{{{', '.join(texts)}}}", NO_VALUE if NO_VALUE in value.values() else value
+            texts.append(f"{self._add(_quote(name))}: {text}")
+        return f"{{{', '.join(texts)}}}", value
 
     def _write_array(self, node: JsonObject, sent: Any, depth: int, path: str) -> tuple[str, Any] | None:
         """Write the items of an array one by one if they differ or have fields; None: one hole says it all."""
@@ -206,7 +240,7 @@ class _Writer:
             text, value = self._write(each, given, depth + 1, f"{path}[{index}]")
             texts.append(text)
             values.append(vary(value, index) if node.get("uniqueItems") else value)
-        return f"[{', '.join(texts)}]", NO_VALUE if NO_VALUE in values else values
+        return f"[{', '.join(texts)}]", values
 
     def _find_blamed(self, sent: Sequence[Any], path: str) -> Any:
         """Return the first item that a problem names, else the first one."""

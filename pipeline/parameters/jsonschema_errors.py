@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from typing import Any
 
 import attrs
@@ -12,7 +11,7 @@ from jsonschema_rs import FancyRegexOptions, ReferencingError, ValidationError, 
 from ..engine.errors import Problem
 from ..privacy import PublicText
 from .keyword_words import SEVERAL_FORMS, describe_keyword, says_what_was_sent
-from .limits import Limits, count_problems, limit_found, measure
+from .limits import Limits, Size, count_problems, limit_found, measure
 from .problems import (
     LIMITS,
     describe_expected,
@@ -54,9 +53,9 @@ class ProblemFinder:
     _lenient: Any = attrs.field(default=None, init=False)  # the same without its required parameters, once needed
 
     def find(self, arguments: Mapping[str, Any]) -> tuple[Problem, ...]:
-        """List all problems of the arguments; if these hold many values, only the parameters that are wrong."""
+        """List all problems of the arguments; if these hold many values, the parameters that are wrong."""
         size = measure(arguments, _SMALL)
-        if size.keys > _MAX_KEYS or size.keys * self.readings > _MAX_READINGS:
+        if self._count_readings(size) > _MAX_READINGS:
             return (count_problems(None), *self.find_wrong(arguments))
         missing: list[Problem] = []
         validator = self.validator
@@ -68,19 +67,33 @@ class ProblemFinder:
         found = convert_jsonschema_errors(validator.iter_errors(arguments), arguments, self.schema)
         return limit_found((*found, *missing))
 
+    def _count_readings(self, size: Size) -> int:
+        """Estimate the errors that a value of this size makes at most."""
+        return _MAX_READINGS + 1 if size.keys > _MAX_KEYS else size.keys * self.readings
+
     def _make_lenient(self) -> Any:
         if self._lenient is None:
             self._lenient = validator_for({**self.whole, "required": []}, offline=True, pattern_options=PATTERNS)
         return self._lenient
 
     def find_wrong(self, arguments: Mapping[str, Any]) -> tuple[Problem, ...]:
-        """Find the wrong parameters. The problems inside of them are not looked for, so it takes linear time."""
+        """Find the wrong parameters, and the problems inside of those that are small; it takes linear time."""
         try:
-            is_valid = self._make_lenient().is_valid
-            wrong = (name for name, value in arguments.items() if not is_valid({name: value}))
-            return tuple(_tell_wrong(self.schema, name, arguments[name]) for name in islice(wrong, _MAX_WRONG))
+            lenient = self._make_lenient()
+            wrong = [name for name, value in arguments.items() if not lenient.is_valid({name: value})][:_MAX_WRONG]
         except (TypeError, ValueError, AttributeError, ReferencingError):  # not JSON, or not an object
             return ()
+        found: list[Problem] = []
+        readings = 0
+        for name in wrong:
+            alone = {name: arguments[name]}
+            readings += (more := self._count_readings(measure(alone, _SMALL)))
+            if readings <= _MAX_READINGS:
+                found += convert_jsonschema_errors(lenient.iter_errors(alone), alone, self.schema)
+            else:
+                readings -= more
+                found.append(_tell_wrong(self.schema, name, arguments[name]))
+        return tuple(found)
 
 
 def _tell_wrong(schema: Form, name: str, value: object) -> Problem:
@@ -147,7 +160,7 @@ def _convert(error: ValidationError, arguments: Mapping[str, Any], schema: Form)
         if rule == "oneOf" and sum(not branch for branch in facts["context"]) > 1:
             return [Problem(path, rule, SEVERAL_FORMS)]
         branches = [list(convert_jsonschema_errors(branch, arguments, schema)) for branch in facts["context"]]
-        return merge_branches(parts, branches, value)
+        return merge_branches(parts, branches, value, schema)
     if rule in LIMITS:
         got = describe_value(value) if rule.endswith("imum") else describe_size(value)
         return [Problem(path, rule, describe_limit(rule, facts["limit"]), got)]

@@ -382,7 +382,8 @@ def find_growth(schema: Form, *, tagged: bool) -> tuple[int, Growth | None]:
         tagged: Whether the validator follows the ``discriminator`` of a union, as pydantic does.
 
     Returns:
-        How often one value is read at most, if that is bounded. The second part is None for nearly all schemas.
+        How often one value is read at most, the branches of its own union included, if that is bounded. The second part
+        is None for nearly all schemas.
 
     Raises:
         SetupError: More than 1,000 subschemas apply to one place, or more than 200,000 to all places; more
@@ -392,17 +393,23 @@ def find_growth(schema: Form, *, tagged: bool) -> tuple[int, Growth | None]:
     few = _HARMLESS if tagged else _FEW  # each reading of a value needs a subschema of its own
     if not references.count and references.objects <= few:
         return references.objects, None
-    places = _list_places(schema, references, tagged=tagged)
+    places, forms = _list_places(schema, references, tagged=tagged)
     places = {place: children for place, children in places.items() if children}
-    times = dict.fromkeys(places, 1)
+    for most in _count_readings(places, dict.fromkeys(places, 1)):
+        if most > _HARMLESS:
+            return most, Growth(_find_widest(places, items=False), _find_widest(places, items=True))
+    return max(_count_readings(places, forms)), None
+
+
+def _count_readings(places: Mapping[int, list[_Child]], least: dict[int, int]) -> Iterator[int]:
+    """Yield the readings of the most read value, level by level from the innermost one outwards."""
+    times = least
     for _ in range(_LEVELS):
-        grown = {place: _sum_children(children, times) for place, children in places.items()}
+        grown = least | {place: max(least[place], _sum_children(children, times)) for place, children in places.items()}
+        yield max(grown.values(), default=1)
         if grown == times:
             break
         times = grown
-        if (most := max(times.values())) > _HARMLESS:
-            return most, Growth(_find_widest(places, items=False), _find_widest(places, items=True))
-    return max(times.values(), default=1), None
 
 
 def _find_widest(places: Mapping[int, list[_Child]], *, items: bool) -> int:
@@ -426,9 +433,12 @@ def _sum_children(children: list[_Child], times: Mapping[int, int]) -> int:
     return min(most, _MANY)
 
 
-def _list_places(schema: Form, references: References, *, tagged: bool) -> dict[int, list[_Child]]:
-    """List the children of every place of a schema, by the id of its node."""
+def _list_places(
+    schema: Form, references: References, *, tagged: bool
+) -> tuple[dict[int, list[_Child]], dict[int, int]]:
+    """List the children of every place of a schema, and count the subschemas there, by the id of its node."""
     places: dict[int, list[_Child]] = {}
+    forms: dict[int, int] = {}
     pending: list[JsonObject] = [schema if is_object(schema) else dict(schema)]
     walked = 0
     while pending:
@@ -436,7 +446,7 @@ def _list_places(schema: Form, references: References, *, tagged: bool) -> dict[
         if id(node) in places:
             continue
         children = places[id(node)] = []
-        patterns = 0
+        patterns, before = 0, walked
         for branch, form in _list_forms(references, node, tagged=tagged):
             patterns += len(_list_names(form.get("patternProperties")))
             for key, child in _list_inner(form):
@@ -445,12 +455,13 @@ def _list_places(schema: Form, references: References, *, tagged: bool) -> dict[
                     children.append(_Child(branch, key, id(found)))
                     pending.append(found)
             walked += 1
+        forms[id(node)] = walked - before
         walked += len(children)
         if patterns > _MAX_PATTERNS:
             raise SetupError(f"more than {_MAX_PATTERNS} patterns apply to the names of one place")
         if walked > _MAX_WALKED:
             raise SetupError(f"more than {_MAX_WALKED} subschemas apply to all places together")
-    return places
+    return places, forms
 
 
 def _skip_references(references: References, node: JsonObject) -> JsonObject:

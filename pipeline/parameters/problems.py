@@ -21,11 +21,15 @@ from .schema import (
     forms_at,
     is_object,
     json_type,
+    names_of,
     resolve_ref,
     schema_at,
 )
 
 _POSITION = re.compile(r"(?P<reason>.*?) at line (?P<line>\d+) column (?P<column>\d+)$", re.DOTALL)
+# One of the values that `describe_options` lists, and all of them.
+_OPTION = re.compile(r"'(?:[^'\\\n]|\\.)*+'|\"(?:[^\"\\\n]|\\.)*+\"|[-+.\w]++(?<!\bor)")
+_OPTIONS = re.compile(rf"(?:{_OPTION.pattern})(?:, (?:{_OPTION.pattern}))*+(?: or (?:{_OPTION.pattern}))?+")
 _OTHER_FORM = frozenset(("type", "enum", "const", "format", "anyOf", "oneOf"))  # broken: another branch was meant
 _NAMES = frozenset(("required", "additionalProperties"))
 ANY_FORM: Final = "one of the forms that its schema allows"
@@ -77,19 +81,28 @@ def refuse_non_json(sent: object, schema: Form) -> InvalidParams:
     return InvalidParams((Problem("", "type", expected),), sent=sent, schema=schema)
 
 
-def merge_branches(parts: Parts, branches: list[list[Problem]], value: object) -> list[Problem]:
+def merge_branches(parts: Parts, branches: list[list[Problem]], value: object, schema: Form) -> list[Problem]:
     """Merge the problems that the branches of one union report for one value.
 
     The branch with the value's type stands for the union; if several have it, the one with the fewest problems,
     provided there is exactly one.
+
+    Args:
+        parts: The path of the value.
+        branches: The problems of each branch.
+        value: The value.
+        schema: The whole schema.
     """
     if len(branches) == 1:
         return branches[0]
     path = format_path(parts)
+    unknown = dict(zip(map(id, branches), _count_unknown(schema, parts, value, len(branches)), strict=False))
     branches = _select_by_tag(path, branches, value)
     if len(branches) == 1:
         return branches[0]
     nearer = [b for b in branches if not any(p.path == path and p.rule in _OTHER_FORM for p in b)]
+    if len(set(fewest := [unknown.get(id(branch), 0) for branch in nearer])) > 1:  # a name says which one was meant
+        nearer = [branch for branch, count in zip(nearer, fewest, strict=True) if count == min(fewest)]
     if len(nearer) > 1 and (not value or len(nearer) == len(branches)) and (ways := _describe_ways(path, nearer)):
         return [Problem(path, "anyOf", ways)]
     # The branch whose names were sent was meant, whatever is wrong with their values.
@@ -104,6 +117,18 @@ def merge_branches(parts: Parts, branches: list[list[Problem]], value: object) -
     rules = {problem.rule for problem in here}
     expected = join_expected(problem.expected for problem in here)
     return [Problem(path, rules.pop() if len(rules) == 1 else "anyOf", expected, describe_value(value))]
+
+
+def _count_unknown(schema: Form, parts: Parts, value: object, branches: int) -> list[int]:
+    """Count for each branch of a union the names in the value that it does not declare; empty where that is unknown."""
+    if not is_object(value):
+        return []
+    given = [form.get(keyword) or () for form in forms_at(schema, parts) for keyword in ("anyOf", "oneOf")]
+    unions = [each for each in given if len(each) == branches]
+    if len(unions) != 1:
+        return []
+    declared = [names_of(schema, branch) for branch in unions[0]]
+    return [sum(name not in names for name in value) if names else 0 for names in declared]
 
 
 def _rank(branch: list[Problem]) -> tuple[int, int]:
@@ -152,6 +177,9 @@ def _select_by_tag(path: str, branches: list[list[Problem]], value: object) -> l
         return matching if len(matching) < len(branches) else branches
     if len({p.path for wrong in wrong_tags for p in wrong}) > 1:
         return branches
+    options = {frozenset(_split_options(wrong[0].expected)) for wrong in wrong_tags}
+    if len(options) == 1 or sum(map(len, options)) > len(frozenset[str]().union(*options)):
+        return branches  # it tells no branch from another
     first = wrong_tags[0][0]
     return [[Problem(first.path, "enum", join_expected(wrong[0].expected for wrong in wrong_tags), first.got)]]
 
@@ -232,8 +260,20 @@ def describe_expected(schema: Form, parts: Parts) -> PublicText:
 
 
 def join_expected(expected: Iterable[str]) -> PublicText:
-    """Join alternative descriptions: "a string or null"."""
-    return PublicText(" or ".join(dict.fromkeys(expected)))
+    """Join alternative descriptions: "a string or null". Allowed values of several of them are listed once."""
+    words = list(dict.fromkeys(expected))
+    listed = [_split_options(each) for each in words]
+    pieces = [piece for each in listed for piece in each]
+    if len(words) > 1 and len(unique := list(dict.fromkeys(pieces))) < len(pieces):
+        words = [", ".join(unique[:-1]), unique[-1]] if all(len(each) > 1 for each in listed) else unique
+    return PublicText(" or ".join(words))
+
+
+def _split_options(text: str) -> list[str]:
+    """Split a text of `describe_options` into the values; another description stays whole."""
+    if _OPTIONS.fullmatch(text) is None:
+        return [text]
+    return [each[0] for each in _OPTION.finditer(text)]
 
 
 def describe_form(schema: Form, node: Mapping[str, Any], *, unions: bool = True) -> str:

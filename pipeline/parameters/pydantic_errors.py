@@ -18,7 +18,7 @@ from pydantic_core.core_schema import ErrorType
 from ..engine.errors import InvalidParams, MalformedCall, Problem
 from ..privacy import PublicText, approved
 from .formats import describe_format
-from .limits import count_problems, limit_found
+from .limits import count_problems, find_growth, limit_found
 from .problems import (
     ANY_FORM,
     FAILED_CHECK,
@@ -236,7 +236,7 @@ class PydanticErrors:
                 continue
             found.append((self._make_problem(each, parts, arguments), branches))
             in_union = in_union or bool(branches)
-        problems = _merge_unions(found, arguments) if in_union else [problem for problem, _ in found]
+        problems = _merge_unions(found, arguments, self.schema) if in_union else [problem for problem, _ in found]
         unique = self._complete_arrays(dict.fromkeys(problems), arguments)
         return InvalidParams(limit_found(unique), sent=sent, schema=self.schema, read=arguments)
 
@@ -266,7 +266,7 @@ class PydanticErrors:
 
             whole = dict(self.schema)
             validator = validator_for(whole, offline=True, pattern_options=PATTERNS)
-            self._finder = ProblemFinder(validator, whole, self.schema, readings=1)
+            self._finder = ProblemFinder(validator, whole, self.schema, find_growth(whole, tagged=False)[0])
         return self._finder
 
     def _summarise(self, exc: ValidationError, arguments: Any, sent: object) -> InvalidParams:
@@ -368,7 +368,7 @@ def _split_location(loc: tuple[int | str, ...], arguments: object, kind: str) ->
     return parts, branches
 
 
-def _merge_unions(found: list[Found], arguments: object) -> list[Problem]:
+def _merge_unions(found: list[Found], arguments: object, schema: Form) -> list[Problem]:
     """Merge the problems of each union, in the place of the first of them; the other problems keep their order."""
     slots: list[list[Problem]] = []
     unions: dict[tuple[int | str, ...], tuple[list[Problem], dict[str, list[Found]]]] = {}
@@ -382,8 +382,8 @@ def _merge_unions(found: list[Found], arguments: object) -> list[Problem]:
             slots.append(unions[place][0])
         unions[place][1].setdefault(branch, []).append((problem, branches[1:]))
     for place, (slot, by_branch) in unions.items():
-        problems = [_merge_unions(branch, arguments) for branch in by_branch.values()]
-        slot.extend(merge_branches(place, problems, value_at(arguments, place)))
+        problems = [_merge_unions(branch, arguments, schema) for branch in by_branch.values()]
+        slot.extend(merge_branches(place, problems, value_at(arguments, place), schema))
     return [problem for slot in slots for problem in slot]
 
 

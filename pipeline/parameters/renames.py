@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ..engine.errors import NAME_KEPT, Repair
 from .coercions import is_one_item
-from .reading import read_literal
-from .schema import JsonObject, Parts, is_object, locate, names_at, value_at
+from .schema import JsonObject, Parts, is_array, is_object, locate, names_at, value_at
 from .spelling import find_nearest, fold_name
 
 if TYPE_CHECKING:
@@ -156,9 +155,7 @@ def _match_names(holder: JsonObject, declared: frozenset[str]) -> _Matches:
     named = {key: folded for key, folded in sent.items() if not _may_count(holder[key])}
     loose = [_pair(((key, _cut_plural(folded)) for key, folded in named.items()), singular)]
     if len(declared) == 1:
-        positions = [
-            key for key in sent if _POSITION.fullmatch(key) and not _may_be_wrapper(key, holder[key], declared)
-        ]
+        positions = [key for key in sent if _POSITION.fullmatch(key) and not _may_be_wrapper(holder[key])]
         loose.append([(key, name) for key in positions for name in absent])
     # Count the pairs of all ways together: a name with two partners, even in different ways, is uncertain.
     pairs = {pair for way in (*safe, *loose) for pair in way}
@@ -168,11 +165,11 @@ def _match_names(holder: JsonObject, declared: frozenset[str]) -> _Matches:
     return _Matches(tuple(found[: len(safe)]), tuple(found[len(safe) :]))
 
 
-def _may_be_wrapper(key: str, value: object, declared: frozenset[str]) -> bool:
-    """Whether a value under a positional name may hold the arguments: it names a parameter, or is text under ``_``."""
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        return not fold_name(key) or _may_be_wrapper(key, read_literal(value), declared)
-    return is_object(value) and not declared.isdisjoint(value)
+def _may_be_wrapper(value: object) -> bool:
+    """Whether a value under a positional name may hold the arguments instead of being the only one."""
+    if isinstance(value, str):
+        return value.lstrip().startswith("{")
+    return is_object(value) or (is_array(value) and any(map(is_object, value)))
 
 
 def _may_count(value: object) -> bool:

@@ -256,7 +256,11 @@ def _may_be_alone(arguments: JsonObject, parts: Parts, parameters: Parameters) -
     if len(parts) == 1 or type(parts[-1]) is str:
         return False
     items: Any = value_at(arguments, parts[:-1])
-    return len(items) == 1 and json_type(items[0]) in parameters.expected_at(parts[:-1]).types
+    if len(items) != 1:
+        return False
+    kind, types = json_type(items[0]), parameters.expected_at(parts[:-1]).types
+    is_whole = kind == "number" and float(items[0]).is_integer()
+    return kind in types or (kind == "integer" and "number" in types) or (is_whole and "integer" in types)
 
 
 def _rename(renames: Iterable[tuple[Parts, str]], draft: Draft) -> Iterator[_Fix]:

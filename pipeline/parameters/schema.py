@@ -49,16 +49,18 @@ class ToolSchema(JsonObject):
     Attributes:
         closings: The last lines of texts about missing parameters, see `toolcall_pipeline.messages.closing`.
         texts: The texts about wrong types, by their problems, see `toolcall_pipeline.messages.rendering`.
+        roots: The subschemas of the arguments as a whole, see `forms_at`; None: they were not listed so far.
         has_odd_names: Whether a provider does not accept the name of a property, see `toolcall_pipeline.adapters`.
             None: that was not asked so far.
     """
 
-    __slots__ = ("closings", "has_odd_names", "texts")
+    __slots__ = ("closings", "has_odd_names", "roots", "texts")
 
     def __init__(self, schema: Form) -> None:
         super().__init__(schema)
         self.closings: dict[Any, Any] = {}
         self.texts: dict[Any, str] = {}
+        self.roots: list[Form] | None = None
         self.has_odd_names: bool | None = None
 
 
@@ -175,9 +177,12 @@ def schema_at(schema: Form, parts: Parts) -> JsonObject:
 
 def forms_at(schema: Form, parts: Parts) -> list[Form]:
     """List every subschema that applies at a path, the branches of unions included."""
-    forms = _branches(schema, [schema])
+    known = schema.roots if isinstance(schema, ToolSchema) else None
+    forms = _branches(schema, [schema]) if known is None else [*known]
+    if known is None and isinstance(schema, ToolSchema):
+        schema.roots = [*forms]
     for part in parts:
-        forms = _branches(schema, [_child(each, part) for each in forms])
+        forms = _branches(schema, [child for each in forms if (child := _child(each, part)) is not None])
     return forms
 
 
@@ -205,6 +210,11 @@ def _count_tags(schema: Form, form: Form, holder: JsonObject) -> tuple[int, int]
 def names_at(schema: Form, parts: Parts) -> set[str]:
     """Return the property names that the schema declares for the object at a path."""
     return {name for form in forms_at(schema, parts) for name in form.get("properties", ())}
+
+
+def names_of(schema: Form, node: Any) -> set[str]:
+    """Return the property names that a subschema declares, such as the branch of a union."""
+    return {name for form in _branches(schema, [node]) for name in form.get("properties", ())}
 
 
 def is_open(schema: Form) -> bool:

@@ -9,15 +9,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from heapq import nsmallest
 from itertools import islice
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import attrs
 
 from ..engine.errors import Problem
 from .problems import describe_expected, describe_names, describe_value
 from .reading import read_arguments
-from .schema import Form, JsonObject, choose_forms, forms_at, is_object, is_required, locate, value_at
+from .schema import (
+    Form,
+    JsonObject,
+    choose_forms,
+    format_path,
+    forms_at,
+    is_array,
+    is_object,
+    is_required,
+    locate,
+    value_at,
+)
 
 _WORD, _LETTER = r"[^\W_]", r"[^\W\d_]"
 _DROPPED = re.compile(
@@ -33,14 +45,19 @@ _DOT = re.compile(r"(?<=\d)\.(?=\d)")
 _NO_LETTERS = re.compile(r"[\W_]+")
 _SYMBOL = re.compile(r"(?P<number>\d[\d.]*)?(?P<letters>[^\W\d_]{1,2})")  # of a unit, such as MB or 1m
 _LONGEST_SYMBOL: Final = 4  # letters
-_MARKUP = re.compile(
-    r"</?(?:\w{1,20}:)?(?:parameter|invoke|tool_?call|arg_key|arg_value)s?\b[^<>]{0,100}>|<function=|<[|\uff5c]\w{1,40}[|\uff5c]>",
+_MARKUP = re.compile(  # tags of calls, and the control tokens of model families
+    r"</?\s?(?:\w{1,20}:)?(?:parameter|invoke|function|tool_?call|tool_sep|arg_key|arg_value)s?\b[^<>]{0,100}>"
+    r"|</?(?:start|end)_(?:of_turn|function_call|function_response)>"
+    r"|</?[|\uff5c][^<>|\uff5c\s]{1,40}[|\uff5c]"
+    r"|\[/?(?:TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS|CALL_ID|ARGS|INST)\]",
     re.IGNORECASE,
 )
 _WITHOUT_MARKUP: Final = "text without the markup of a call, such as </parameter>: send each parameter by its own name"
 _SUGGESTED = frozenset(("additionalProperties", "enum", "const"))  # rules with a list of names or values
 ADVISED = _SUGGESTED | {"required"}  # rules whose problems may get a suggestion
 _MAX_UNDECLARED = 5  # names
+_MAX_READ = 1_000  # values that may hold markup
+_MAX_MARKUP = 100_000  # characters of each that are searched
 _MAX_PROBLEMS = 20  # of one call that may get a suggestion
 _MIN_SCORE = 70.0  # of 100, as for the names of tools
 _CONTAINED = 85.0  # the score of a name that contains the other: meal_time, optional_meal_time
@@ -75,6 +92,8 @@ _LEAST_NEGATED = 2  # letters
 _MAX_NAME = 100  # characters; longer text was not meant as a name
 _MAX_CHOICE = 200  # characters of a name or value that is compared
 _MAX_COMPARED = 2_000  # names or values
+_MAX_COMPARED_IN_ALL = 10_000  # of one call
+_MAX_NEAR = 50  # of these whose letters are near, and whose words are looked at
 
 
 def fold(text: str) -> str:
@@ -212,36 +231,74 @@ def with_suggestions(
         ]
     if not (may_be_near or extra):
         return problems
-    suggested = [_suggest(problem, sent, schema) for problem in problems[:_MAX_PROBLEMS]]
-    return (*suggested, *problems[_MAX_PROBLEMS:], *(_suggest(problem, sent, schema) for problem in extra))
+    adviser = _Adviser(sent, schema)
+    suggested = [adviser.suggest(problem) for problem in problems[:_MAX_PROBLEMS]]
+    return (*suggested, *problems[_MAX_PROBLEMS:], *map(adviser.suggest, extra))
+
+
+def may_be_markup(text: str) -> bool:
+    """Whether a quick look does not show that a text is without the markup of a call."""
+    return "<" in text or "[" in text
 
 
 def find_markup(arguments: object) -> tuple[Problem, ...]:
     """Find the texts in refused arguments that hold the markup of a call: what is missing may stand in them."""
-    sent = read_arguments(arguments) or {}
-    texts = ((name, text) for name, text in sent.items() if isinstance(text, str) and _MARKUP.search(text))
-    return tuple(Problem(str(name), "not", _WITHOUT_MARKUP) for name, _ in islice(texts, _MAX_UNDECLARED))
+    found: list[Problem] = []
+    pending: list[tuple[list[int | str], Any]] = [
+        ([name], each) for name, each in (read_arguments(arguments) or {}).items()
+    ]
+    for parts, value in islice(pending, _MAX_READ):  # it grows
+        if isinstance(value, str):
+            if may_be_markup(value) and _MARKUP.search(value, 0, _MAX_MARKUP):
+                found.append(Problem(format_path(parts), "not", _WITHOUT_MARKUP))
+        elif is_object(value):
+            pending += [([*parts, str(name)], each) for name, each in value.items()]
+        elif is_array(value):
+            pending += [([*parts, index], each) for index, each in enumerate(value)]
+    return tuple(found[:_MAX_UNDECLARED])
 
 
-def _suggest(problem: Problem, arguments: JsonObject, schema: Form) -> Problem:
-    if problem.rule not in _SUGGESTED and problem.got != "null":
-        return problem
-    parts, rest = locate(arguments, problem.path)
-    if rest or not parts:
-        return problem
-    if problem.rule == "additionalProperties":
-        holder = value_at(arguments, parts[:-1])
-        taken = {key for key, value in holder.items() if value is not None} if is_object(holder) else set[str]()
-        names = {name for form in choose_forms(schema, parts[:-1], holder) for name in form.get("properties", ())}
-        suggestion = find_nearest(str(parts[-1]), names - taken)
-    elif problem.got == "null":  # null for a required parameter means that it is missing
-        if not is_required(schema, parts):
+@attrs.define
+class _Adviser:
+    """Suggests names and values for the problems of one call."""
+
+    arguments: JsonObject
+    schema: Form
+    _left: int = _MAX_COMPARED_IN_ALL  # names and values that may still be compared
+    _choices: dict[tuple[int, ...], list[tuple[str, str]]] = attrs.field(factory=dict[Any, Any])  # by ids of the forms
+
+    def suggest(self, problem: Problem) -> Problem:
+        """Return the problem with the nearest name or value, if one is near."""
+        if problem.rule not in _SUGGESTED and problem.got != "null":
             return problem
-        return Problem(problem.path, "required", describe_expected(schema, parts), "null")
-    else:
-        choice = [each for form in forms_at(schema, parts) for each in (*form.get("enum", ()), form.get("const"))]
-        suggestion = find_nearest(value_at(arguments, parts), (each for each in choice if isinstance(each, str)))
-    return attrs.evolve(problem, suggestion=suggestion) if suggestion else problem
+        parts, rest = locate(self.arguments, problem.path)
+        if rest or not parts:
+            return problem
+        if problem.rule == "additionalProperties":
+            holder = value_at(self.arguments, parts[:-1])
+            taken = {key for key, value in holder.items() if value is not None} if is_object(holder) else set[str]()
+            forms = choose_forms(self.schema, parts[:-1], holder)
+            names = {name for form in forms for name in form.get("properties", ())}
+            suggestion = self._find(str(parts[-1]), _fold_all(names - taken))
+        elif problem.got == "null":  # null for a required parameter means that it is missing
+            if not is_required(self.schema, parts):
+                return problem
+            return Problem(problem.path, "required", describe_expected(self.schema, parts), "null")
+        else:
+            suggestion = self._find(value_at(self.arguments, parts), self._fold_choice(forms_at(self.schema, parts)))
+        return attrs.evolve(problem, suggestion=suggestion) if suggestion else problem
+
+    def _find(self, text: object, among: list[tuple[str, str]]) -> str:
+        self._left -= len(among)
+        return _find_nearest(text, among) if self._left >= 0 else ""
+
+    def _fold_choice(self, forms: list[Form]) -> list[tuple[str, str]]:
+        """Fold the allowed texts, once for all values of the call."""
+        key = tuple(map(id, forms))
+        if (known := self._choices.get(key)) is None:
+            choice = (each for form in forms for each in (*form.get("enum", ()), form.get("const")))
+            known = self._choices[key] = _fold_all({each for each in choice if isinstance(each, str)})
+        return known
 
 
 def split_words(name: str) -> str:
@@ -296,19 +353,30 @@ def _negates(one: str, two: str) -> bool:
 
 def find_nearest(text: object, among: Iterable[str]) -> str:
     """Return the text that is most similar to this one; "" if none is similar enough."""
+    return _find_nearest(text, _fold_all(among))
+
+
+def _fold_all(among: Iterable[str]) -> list[tuple[str, str]]:
+    return [(each, fold(each)) for each in islice((each for each in among if len(each) <= _MAX_CHOICE), _MAX_COMPARED)]
+
+
+def _find_nearest(text: object, among: Iterable[tuple[str, str]]) -> str:
+    """`find_nearest` among texts that are folded already."""
     if not isinstance(text, str) or not 0 < len(text) <= _MAX_NAME or not (folded := fold(text)):
         return ""
     from rapidfuzz.fuzz import ratio
 
-    best, found = _MIN_SCORE, ""
+    scored: list[tuple[float, str]] = []
+    for each, other in among:
+        score = ratio(folded, other)
+        if score < _CONTAINED:
+            short, long = (folded, other) if len(folded) <= len(other) else (other, folded)
+            score = _CONTAINED if len(short) >= _MIN_CONTAINED and short in long else score
+        if score > _MIN_SCORE:
+            scored.append((-score, each))
     words = split_words(text)
-    for each in sorted(islice((each for each in among if len(each) <= _MAX_CHOICE), _MAX_COMPARED)):
-        other = fold(each)
-        short, long = sorted((folded, other), key=len)
-        contained = len(short) >= _MIN_CONTAINED and short in long
-        score = max(ratio(folded, other), _CONTAINED if contained else 0)
-        if score > best:  # asked first: the words take a hundred times as long
-            known = split_words(each)
-            if not is_opposite(words, known) and not has_unlike_words(words, known):
-                best, found = score, each
-    return found
+    for _, each in nsmallest(_MAX_NEAR, scored):  # the words take a hundred times as long as the letters
+        known = split_words(each)
+        if not is_opposite(words, known) and not has_unlike_words(words, known):
+            return each
+    return ""

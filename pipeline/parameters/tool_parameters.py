@@ -17,7 +17,7 @@ from .reading import read_arguments
 from .renames import list_kept
 from .repair import repair_arguments
 from .schema import Parts, forms_at, is_required, names_at
-from .spelling import ADVISED, find_markup, with_suggestions
+from .spelling import ADVISED, find_markup, may_be_markup, with_suggestions
 
 if TYPE_CHECKING:
     from ..privacy.secret_guard import SecretGuard
@@ -215,7 +215,9 @@ class Parameters:
                 return False
             value = sent[path]
             if type(value) is str:
-                if len(value) > longest or "<" in value or value.lstrip()[:1] in _OPENING:  # only `repair` reads it
+                if (
+                    len(value) > longest or may_be_markup(value) or value.lstrip()[:1] in _OPENING
+                ):  # only `repair` reads it
                     return False
             # The meaning of a float from text may be in how it was spelt.
             elif type(value) not in SCALARS or (type(value) is float and sent is not arguments):
@@ -228,7 +230,7 @@ class Parameters:
         """Whether `advise` has to look for the markup of a call in a text that may be right."""
         for name in self.texts if self.flat else sent:
             value = sent.get(name)
-            if type(value) is str and "<" in value:
+            if may_be_markup(value) if type(value) is str else type(value) in _CONTAINERS:
                 return True
         return False
 

@@ -35,7 +35,8 @@ _IN_TEXT: Final = 6  # characters of a secret, to be looked for inside of a text
 _TWO_DIGITS: Final = 10  # from here on a number has two
 _LONGEST_NUMBER: Final = 400  # characters of a text that is read as a number
 
-_NUMBER_BEGINS: Final = frozenset("+-.0123456789")
+_DIGITS: Final = frozenset("0123456789")
+_NUMBER_BEGINS: Final = _DIGITS | frozenset("+-.")
 _MAX_ERROR_TEXT = 100_000  # characters of a text in an error; a model is shown less
 _MAX_TEXT = 1_000_000  # characters of arguments sent as text
 _PLAIN_FIELDS = frozenset(("landed", "tool", "verify_with"))  # fields of errors without text from outside
@@ -116,6 +117,7 @@ class Mask:
 
     def __init__(self, collect: Callable[[], SecretValues], foreign: ForeignText = "withhold") -> None:
         self._collect, self._foreign = collect, foreign
+        self._codes: dict[str, set[str]] = {}  # the ways to write each secret, once a text is as long
 
     def foreign(self, text: str) -> str:
         """Return what may be recorded of a text that neither this library nor the tool's author wrote."""
@@ -182,17 +184,30 @@ class Mask:
         return self._collect()
 
     @cached_property
-    def _needles(self) -> list[str]:
-        return sorted({form for text in self._secrets.texts if len(text) >= _IN_TEXT for form in _write(text)}, key=len)
+    def _floats(self) -> set[float]:
+        return set(map(_as_float, self._secrets.numbers))
+
+    @cached_property
+    def _looked_for(self) -> list[str]:
+        return sorted((text for text in self._secrets.texts if len(text) >= _IN_TEXT), key=len)
 
     def _find(self, text: str) -> Iterator[tuple[int, int]]:
-        for needle in self._needles:
-            if len(needle) > len(text):
+        for secret in self._looked_for:
+            if len(secret) > len(text):  # nor is any of its codes shorter
                 return
-            at = text.find(needle)
-            while at >= 0:
-                yield at, at + len(needle)
-                at = text.find(needle, at + len(needle))
+            if (needles := self._codes.get(secret)) is None:
+                needles = self._codes[secret] = set(_write(secret))
+            for needle in needles:
+                at = text.find(needle)
+                while at >= 0:
+                    yield at, at + len(needle)
+                    at = text.find(needle, at + len(needle))
+
+    def _may_hold(self, text: str) -> bool:
+        """Whether the values in a text may be secrets: it has an escape, or a secret as it is written, or a number."""
+        if "\\" in text or (self._secrets.numbers and not _DIGITS.isdisjoint(text)):
+            return True
+        return self._secrets.is_full or any(secret in text for secret in self._secrets.texts)
 
     def _is_secret(self, text: str) -> bool:
         text = text.strip()
@@ -200,13 +215,20 @@ class Mask:
             text = text[1:-1]
         if text in self._secrets.texts:
             return True
-        return bool(self._secrets.numbers) and not self._secrets.numbers.isdisjoint(_read_numbers(text))
+        if not self._floats or text[:1] not in _NUMBER_BEGINS or len(text) > _LONGEST_NUMBER:
+            return False
+        try:
+            near = float(text) in self._floats  # equal numbers are equal as floats, and few others are
+        except ValueError:
+            return False
+        return near and not self._secrets.numbers.isdisjoint(_read_numbers(text))
 
     def _mask(self, value: Any) -> Any:
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
-            return self.arguments(value) if value.lstrip().startswith(_OPENING) else self(value)
+            opens = value.lstrip().startswith(_OPENING) and self._may_hold(value)
+            return self.arguments(value) if opens else self(value)
         if isinstance(value, Mapping):
             shown: dict[Any, Any] = {}
             for name, each in cast("Mapping[Any, Any]", value).items():
@@ -263,6 +285,13 @@ def _read_numbers(text: str) -> list[object]:
         return [number, float(number)] if _counts(number) else []
     except (InvalidOperation, OverflowError, ValueError):
         return []
+
+
+def _as_float(number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # of an integer; a text with its digits is read as infinity
+        return inf if number > 0 else -inf
 
 
 def _write(text: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from ..parameters.reading import read_literal
 from ..parameters.schema import Form, format_path, json_type
 from .masking import SecretValues
 from .public_text import REDACTED, Redact
-from .secret_places import SecretSchema
+from .secret_places import Facts, SecretSchema
 
 _MAX_DEPTH = 64  # levels of arguments; what is deeper is withheld
 _MAX_PARTS = 20_000  # values of one call; the rest, of a call that was refused for its size, is withheld
@@ -26,6 +26,7 @@ _SILENTLY = FaultBarrier(stops=BaseException)
 _MAX_TEXT = 1_000_000  # characters of arguments sent as text; longer ones are withheld
 _OPENING = ("{", "[")  # text that begins so may hold several values
 _SHOWN = (bool, type(None))
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 _LISTS = (list, tuple, set, frozenset)
 
 
@@ -109,6 +110,7 @@ class Redaction:
             return {name: self._redact(each, [], [*path, name]) for name, each in islice(value.items(), _MAX_PARTS)}
         facts = schema.facts(forms)
         free = () if facts.names else schema.free_child(forms)
+        of_free = schema.facts(free)
         shown: dict[Any, object] = {}
         for name, each in islice(value.items(), _MAX_PARTS):
             child = schema.child(forms, name) if isinstance(name, str) and name in facts.names else None
@@ -119,6 +121,8 @@ class Redaction:
                 shown[name] = self._redact(each, child, [*path, name])
             elif facts.names or name in schema.names:
                 shown[name] = self._withhold(each, declared=False)
+            elif self._is_plain(each, of_free, path):
+                shown[name] = each
             else:
                 shown[name] = self._redact(each, free, [*path, name])
         return shown
@@ -127,10 +131,23 @@ class Redaction:
         schema = self.schema
         if schema is None:
             return [self._redact(each, [], [*path, index]) for index, each in enumerate(islice(value, _MAX_PARTS))]
-        return [
-            self._redact(each, schema.item(forms, index), [*path, index])
-            for index, each in enumerate(islice(value, _MAX_PARTS))
-        ]
+        first = schema.count_first(forms)
+        rest = schema.item(forms, first)  # all further items have the same subschemas
+        of_rest = schema.facts(rest)
+        shown: list[object] = []
+        for index, each in enumerate(islice(value, _MAX_PARTS)):
+            if index >= first and self._is_plain(each, of_rest, path):
+                shown.append(each)
+            else:
+                inner = rest if index >= first else schema.item(forms, index)
+                shown.append(self._redact(each, inner, [*path, index]))
+        return shown
+
+    def _is_plain(self, value: object, facts: Facts, path: list[int | str]) -> bool:
+        """Whether a value is seen to be no secret: a scalar of the right type, at a place that holds none."""
+        if self.hook is not None or facts.secret or facts.holds or len(path) >= _MAX_DEPTH:
+            return False
+        return type(value) in _SCALARS and (not facts.types or json_type(value) in facts.types)
 
     def _withhold(self, value: object, *, declared: bool = True) -> str:
         if self.collector is not None:

@@ -160,6 +160,10 @@ class SecretSchema:
         """Whether names are secret anywhere."""
         return any("propertyNames" in node for node in _every_node(self.schema))
 
+    def count_first(self, forms: Sequence[Form]) -> int:
+        """Count the items of the array at a place that may have subschemas of their own."""
+        return max((len(_items(form.get("prefixItems"))) for form in forms), default=0)
+
     def item(self, forms: Sequence[Form], index: int) -> list[Form]:
         """Return the subschemas of an item of the array at a place."""
         nodes: list[Any] = []
@@ -219,27 +223,27 @@ def _items(node: Any) -> list[Any]:
     return node if is_array(node) else []
 
 
-def show_path(schema: Form | None, path: str) -> str:
-    """Write a path with the names that the schema declares.
+def show_paths(schema: Form | None, paths: Iterable[str]) -> list[str]:
+    """Write paths with the names that the schema declares.
 
     Args:
         schema: The tool's schema. None: it is unknown, so any name may be made up.
-        path: As in `Problem.path` and `Repair.path`.
+        paths: As in `Problem.path` and `Repair.path`.
 
     Returns:
-        Such as ``filter.tags[1]`` or ``amounts.*``; at most 128 characters. "" for the arguments as a whole.
+        For each of them a text such as ``filter.tags[1]`` or ``amounts.*``; at most 128 characters. "" for the
+        arguments as a whole.
     """
-    if not path or schema is None:
-        return "*" if path else ""
-    if "properties" in schema and path in schema["properties"]:
-        return path[:_MAX_PATH]
-    steps, _ = read_path(SecretSchema(schema), path)
-    return _join(steps)[:_MAX_PATH]
+    if schema is None:
+        return ["*" if path else "" for path in paths]
+    read, declared = SecretSchema(schema), _mapping(schema.get("properties"))
+    shown = (path if not path or path in declared else _join(read_path(read, path)[0]) for path in paths)
+    return [each[:_MAX_PATH] for each in shown]
 
 
 def read_path(schema: SecretSchema, path: str) -> _Read:
     """Read a path that was written as text, by the names that the schema declares."""
-    return _read(schema, schema.expand([schema.schema]), path[:_MAX_READ], _MAX_DEPTH) or (["*"], None)
+    return _read(schema, schema.root(), path[:_MAX_READ], _MAX_DEPTH) or (["*"], None)
 
 
 def _read(schema: SecretSchema, forms: Sequence[Form], rest: str, depth: int) -> _Read | None:

@@ -11,7 +11,7 @@ from opentelemetry.trace import Span
 from ..base import semconv
 from ..engine.errors import Repair
 from ..engine.report import NO_EXECUTOR, CallReport, LiveReport, find_decision, kind_of
-from ..privacy.secret_places import show_path
+from ..privacy.secret_places import show_paths
 
 # The name and the attributes at the start of a call span. A sampler decides by both, so they are final. A plain tuple:
 # unpacking a NamedTuple takes three times as long.
@@ -102,18 +102,18 @@ def list_repairs(report: CallReport) -> list[str]:
     """Return ``path: rule`` for each repair. A name that the model made up is content: ``*``, as in ``amounts.*``."""
     tool = report.tool
     schema = tool.schema if tool is not None else None
-    lines = [f"{_show_place(repair, schema)}: {repair.rule}" for repair in report.repairs[:_MAX_REPAIRS]]
+    repairs = report.repairs[:_MAX_REPAIRS]
+    shown = iter(show_paths(schema, [_place_of(each) for each in repairs if each.rule not in _OF_THE_NAME]))
+    lines = [f"{each.path if each.rule in _OF_THE_NAME else next(shown)}: {each.rule}" for each in repairs]
     more = len(report.repairs) - _MAX_REPAIRS
     return [*lines, f"and {more} more"] if more > 0 else lines
 
 
-def _show_place(repair: Repair, schema: Mapping[str, Any] | None) -> str:
+def _place_of(repair: Repair) -> str:
     path, before, after = repair.path, repair.before, repair.after
-    if repair.rule in _OF_THE_NAME:
-        return path
     if repair.rule == "parameter_name" and isinstance(before, str) and isinstance(after, str):
-        path = path.removesuffix(before) + after  # the declared name, not the misspelt one
-    return show_path(schema, path)
+        return path.removesuffix(before) + after  # the declared name, not the misspelt one
+    return path
 
 
 def to_wire_text(value: object, max_length: int = _MAX_NAME) -> str:

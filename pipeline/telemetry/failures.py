@@ -12,7 +12,7 @@ from ..base import semconv
 from ..base.foreign_values import FaultBarrier
 from ..engine.errors import Denied, InvalidParams, MalformedCall, TimedOut, Unavailable
 from ..privacy import RemoteCause, get_logger
-from ..privacy.secret_places import show_path
+from ..privacy.secret_places import show_paths
 from ..tools.definition import Tool
 from .attributes import to_wire_text
 
@@ -51,7 +51,9 @@ _REASONS = frozenset(
 def list_problems(error: InvalidParams, tool: Tool[..., Any] | None) -> list[tuple[str, str]]:
     """Return the parameters and the rules that they break, at most 20; "" stands for the arguments as a whole."""
     schema = error.schema if tool is None else tool.schema
-    return [(show_path(schema, problem.path), _name_rule(problem.rule)) for problem in error.problems[:_MAX_PROBLEMS]]
+    problems = error.problems[:_MAX_PROBLEMS]
+    paths = show_paths(schema, [problem.path for problem in problems])
+    return [(path, _name_rule(problem.rule)) for path, problem in zip(paths, problems, strict=True)]
 
 
 def _name_rule(rule: str) -> str:
