@@ -202,7 +202,7 @@ class Approve:
             if state == "approved":
                 answer = await self._use(call, call_next, kept, is_resumed=bool(resumed))
             elif state == "begun" and not await self._uses.is_running(row):
-                answer = await self._uses.learn(call, kept)
+                answer = await self._uses.learn(call, kept, is_resumed=bool(resumed))
             elif state == "ended":
                 self._note(call, row, state)
                 answer = await self._uses.give(call, row, is_resumed=bool(resumed))
@@ -363,7 +363,7 @@ def _tell(state: str, row: Row) -> Failure[Any]:
     if state == "pending":
         return Failure(AwaitingApproval(row["id"], row["expires_at"]))
     if state == "rejected":
-        return Failure(Denied("approval", approved(row["message"] or "A person refused this call.")))
+        return Failure(Denied("approval", approved(row.get("message") or "A person refused this call.")))
     if state in ("approved", "begun"):
         return Failure(Unavailable(row["tool"], _RUNS))
     return Failure(ResourceNotFound(_NOTHING[state]))

@@ -300,11 +300,10 @@ def start(folder: Path, mode: str, number: int = 0) -> subprocess.Popen[str]:
     return worker
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("half", range(2))
-def test_two_processes_race_for_each_decision(tmp_path: Path, half: int) -> None:
-    """250 calls, each decided and resumed by two processes at once: one decision, one run, one answer for both."""
-    ids = anyio.run(ask_many, tmp_path, 250)
+@pytest.mark.parametrize(("half", "count"), [(0, 12), *(pytest.param(n, 250, marks=pytest.mark.long) for n in (0, 1))])
+def test_two_processes_race_for_each_decision(tmp_path: Path, half: int, count: int) -> None:
+    """Each call is decided and resumed by two processes at once: one decision, one run, one answer for both."""
+    ids = anyio.run(ask_many, tmp_path, count)
     workers = [start(tmp_path, "race", 2 * half + number) for number in range(2)]
     for worker in workers:
         assert worker.stdin is not None
@@ -320,7 +319,7 @@ def test_two_processes_race_for_each_decision(tmp_path: Path, half: int) -> None
     assert sorted(answers[0]) == sorted(ids)
     effects = Counter((tmp_path / "effects").read_text().split())
     assert set(effects.values()) == {1}
-    assert len(effects) == sum(answer == "success" for answer in answers[0].values()) > 50
+    assert len(effects) == sum(answer == "success" for answer in answers[0].values()) > count / 5
 
 
 @pytest.mark.long

@@ -102,8 +102,8 @@ class Uses:
         """
         return bool(row["owner"]) and await lives(self._store, row["owner"], row["id"])
 
-    async def learn(self, call: ValidCall, kept: Kept) -> Outcome | None:
-        """What became of a call whose owner died; None: it is approved again, or the record has changed.
+    async def learn(self, call: ValidCall, kept: Kept, *, is_resumed: bool) -> Outcome | None:
+        """What became of a call whose owner died; None: the record says it by now, or it is approved again.
 
         Raises:
             StoreError: The store gave no answer.
@@ -117,7 +117,9 @@ class Uses:
             await self._requests.write(kept, {**row, "state": "approved"})
             return None
         found = await ask_verify(call, call, row.get("key", ""))
-        if found is None:
+        if found is None:  # it stays so, for another time the tool may know more
+            if not is_resumed:
+                await self.note_given(row["id"])
             return _unknown(call)
         state = _end_with(call, found) if type(found) is Success else {"state": "approved"}
         await self._requests.write(kept, {**row, **state})
@@ -173,10 +175,10 @@ class Uses:
         return _unknown(call) if row["outcome"] is None else read_outcome(row["outcome"], call.tool)
 
     async def note_given(self, id_: str) -> None:
-        """Note that the model has the answer of a call, if it ended: the next such call is another wish."""
+        """Note that the model knows what became of a call that began: the next such call is another wish."""
         try:
             kept = await self._requests.find(id_)
-            if kept is not None and kept.row["state"] == "ended" and not kept.row.get("collected"):
+            if kept is not None and kept.row["state"] in ("begun", "ended") and not kept.row.get("collected"):
                 await self._requests.write(kept, {**kept.row, "collected": True})
         except StoreError:  # it has run: its outcome counts, and a repetition gets the same one again
             _logger.warning("Approval %s: that its answer was given is not noted", id_)
