@@ -15,7 +15,7 @@ from returns.result import Failure, Success
 from ..approvals import RESUMED, Approval, Approvals, Grant, Grants, Requests
 from ..approvals.approval_requests import Kept, Row, decide, read_approval, read_state
 from ..approvals.approvals import is_same_name
-from ..approvals.asking import Asking, make_call
+from ..approvals.joining import Joining, make_call
 from ..approvals.uses import Uses
 from ..audit import note_decision
 from ..base import timing
@@ -109,7 +109,7 @@ class Approve:
     _requests: Requests = attrs.field(init=False, repr=False)
     _grants: Grants = attrs.field(init=False, repr=False)
     _uses: Uses = attrs.field(init=False, repr=False)
-    _asking: Asking = attrs.field(init=False, repr=False)
+    _joining: Joining = attrs.field(init=False, repr=False)
     _needs: Needs | None = attrs.field(init=False, repr=False)
     # Why each call of a tool needs a decision; "": not each does.
     _by_tool: ToolMemory[str] = attrs.field(init=False, repr=False, factory=ToolMemory[str])
@@ -128,7 +128,7 @@ class Approve:
         if self._needs is None and not self.effects and not self.tools:
             refuse("Approve", "needs", "given, or `effects` or `tools`: else no call needs a decision", None)
         self._requests, self._grants = Requests(self.store), Grants(self.store)
-        self._asking = Asking(self._requests, self.expires, self.four_eyes)
+        self._joining = Joining(self._requests, self.expires, self.four_eyes)
         self._uses = Uses(self._requests)
 
     @property
@@ -194,7 +194,7 @@ class Approve:
             if state == "pending" and grant is not None:
                 await self._requests.write(kept, decide(row, "approved", grant.by, grant=grant.id))
                 continue
-            if state == "approved" and resumed and not await self._asking.is_seen(call, row, version):
+            if state == "approved" and resumed and not await self._joining.is_seen(call, row, version):
                 await self._requests.write(kept, {**row, "state": "changed"})
                 resumed = ""
                 continue
@@ -251,8 +251,6 @@ class Approve:
         await self._uses.note_given(row["id"])
         return outcome
 
-    # For a host, and for `Pipeline.resume`
-
     async def request(self, call: ValidCall, /) -> Approval | None:
         """Let a call wait for a decision without running it; None: no decision is needed.
 
@@ -268,14 +266,12 @@ class Approve:
         return None if kept is None else read_approval(kept.row)
 
     async def find_request(self, call: ValidCall, /) -> Approval | None:
-        """The approval that exactly this call has, with its id and in its reply; None: it has none.
-
-        A call without an id has the one that waits for an equal call.
+        """The approval that exactly this call has; None: it has none. See `Joining.find`.
 
         Raises:
             StoreError: The store gave no answer.
         """
-        kept = await self._asking.find(call, self._find_version(call))
+        kept = await self._joining.find(call, self._find_version(call))
         return None if kept is None else read_approval(kept.row)
 
     async def find_call(self, id_: str, /, principal: str, conversation: str) -> Call | Failure[Any]:
@@ -326,7 +322,7 @@ class Approve:
 
     async def _join(self, call: ValidCall, version: str, reason: object, grant: Grant | None) -> Kept | None:
         """The approval of a call, of which somebody is told if it is new. None: a grant covers the call."""
-        kept, is_new = await self._asking.join(call, version, reason, is_granted=grant is not None)
+        kept, is_new = await self._joining.join(call, version, reason, is_granted=grant is not None)
         if is_new and kept is not None and self.notify is not None:
             with FaultBarrier(_logger, "notify of Approve failed"):  # the call waits all the same
                 told = self.notify(read_approval(kept.row))

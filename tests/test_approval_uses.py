@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated, Any
 
 import pytest
@@ -22,8 +23,11 @@ from toolcall_pipeline import (
     ToolRegistry,
     builtin,
 )
+from toolcall_pipeline.approvals import Approval
 from toolcall_pipeline.audit import AuditLog
 from toolcall_pipeline.base import timing
+from toolcall_pipeline.hosts.approving import Decision, HostApprovals
+from toolcall_pipeline.hosts.signed_calls import Signer
 from toolcall_pipeline.middlewares import Approve, Audit, Policy, Trace, standard
 from toolcall_pipeline.policies import PolicyRule, RuleSet
 from toolcall_pipeline.stores import Change, Memory, Store
@@ -52,8 +56,9 @@ class Office:
         for effect in ("read", "idempotent", "keyed", "mutating"):
             make: Any = self.tools.tool
             make(name=f"act_{effect}", effect=effect, context=True)(act)
+        chosen: dict[str, Any] = {"tools": ["*"], **options}
         pipeline = standard(self.tools, store=self.store if ledger else None, attempts=1)
-        pipeline = pipeline.before("ledger" if ledger else "retry", Approve(self.store, **{"tools": ["*"], **options}))
+        pipeline = pipeline.before("ledger" if ledger else "retry", Approve(self.store, **chosen))
         if first is not None:
             pipeline = pipeline.after("validate", first)
         self.run: Pipeline = pipeline
@@ -480,6 +485,42 @@ async def test_a_grant_holds_for_a_rule_that_asks() -> None:
     assert await office.send() == "done x"
     assert (await office.send("2", tool="act_read")).kind == "permission"
     assert office.ran == ["x"]
+
+
+# At a framework
+
+
+async def test_a_grant_is_not_asked_about_at_a_framework() -> None:
+    """Its page is shown for what nobody has allowed; with ``always`` it gives a grant for that caller and place."""
+    office = Office()
+    host = HostApprovals(office.run, Signer("test"))
+    call = Call("act_mutating", {"what": "x"}, "1", "ann", conversation="c")
+    assert await host.must_ask(call, None)
+    assert await host.run(call, None, lambda _: Decision(approved=True, by="ann", always=True)) == Success("done x")
+    (grant,) = await office.approvals.grants()
+    assert (grant.tool, grant.by, grant.principal, grant.conversation) == ("act_mutating", "ann", "ann", "c")
+    later = Call("act_mutating", {"what": "y"}, "2", "ann", conversation="c")
+    assert not await host.must_ask(later, None)
+    assert await host.run(later, None, lambda _: None) == Success("done y")
+    assert await host.must_ask(Call("act_mutating", {"what": "y"}, "3", "bob", conversation="c"), None)
+
+
+def _answer(decision: Decision, _approval: Approval) -> Decision:
+    return decision
+
+
+async def test_four_eyes_at_a_framework() -> None:
+    """Its page is shown to who asks; only another person whom it names decides."""
+    office = Office(four_eyes=True)
+    host = HostApprovals(office.run, Signer("test"))
+    call = Call("act_mutating", {"what": "x"}, "1", "ann", conversation="c")
+    assert await host.must_ask(call, None)
+    for by in ("the user of the framework", "the user of LangGraph", "ann"):
+        decision = Decision(approved=True, by=by, always=True)
+        refused = await host.run(call, None, partial(_answer, decision))
+        assert kind_of(refused) == "awaiting_approval"
+    assert await host.run(call, None, lambda _: Decision(approved=True, by="boss")) == Success("done x")
+    assert await office.approvals.grants() == []
 
 
 # What is kept

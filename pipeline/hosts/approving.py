@@ -36,11 +36,14 @@ class Decision:
         approved: Whether the call may run.
         message: Words for the model, or for the record. Default "": none.
         by: Who decided. Default: the framework does not say.
+        always: Whether later calls of the tool, of the same principal and in the same conversation, may run as well.
+            Default False.
     """
 
     approved: bool
     message: str = ""
     by: str = f"{_UNNAMED} the framework"
+    always: bool = False
 
 
 # Returns the person's answer, None while there is none, or raises what the framework waits by.
@@ -135,6 +138,9 @@ class HostApprovals:
         by = approval.principal if self._stage.four_eyes and decision.by.startswith(_UNNAMED) else decision.by
         try:
             decided = await decide(approval.id, by=by, message=decision.message)
+            if decision.always and decided is not None and decided.state == "approved":
+                who, where = approval.principal, approval.conversation
+                await approvals.grant(tool=approval.tool, by=by, principal=who, conversation=where)
         except StoreError:
             _logger.warning("Tool %.200r: the decision on it could not be kept", approval.tool)
             return False

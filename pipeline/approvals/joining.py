@@ -1,4 +1,4 @@
-"""Asking: finds the approval that a call has, or makes one that waits for a decision."""
+"""Joining: finds the approval that a call has, or makes one that waits for a decision."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _TRIES = 1000  # of a record that others keep changing
 
 
 @attrs.define(eq=False)
-class Asking:
-    """Asks for decisions.
+class Joining:
+    """Finds the approvals of calls, and asks for decisions.
 
     Args:
         requests: The records.
