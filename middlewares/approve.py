@@ -87,7 +87,7 @@ class Approve:
         tool_options=("tools.patterns", "needs"),
         reason="inside of validate: a person judges the call as it will run",
         holds_back="a call that waits for a person has not begun",
-        decides=("awaiting_approval", _AWAY, _RUNS),
+        decides=("awaiting_approval", _AWAY),
         inside_of={
             "policy": "its rules may refuse the call, or say that no person has to be asked",
             "audit": "it writes down who decided",
