@@ -7,34 +7,35 @@ from collections.abc import Awaitable, Callable, Iterable
 from fnmatch import fnmatchcase
 from inspect import isawaitable
 from types import TracebackType
-from typing import Any, ClassVar, Self, TypeAlias, cast
+from typing import Any, ClassVar, Self, TypeAlias
 
 import attrs
 from returns.result import Failure, Success
 
-from ..approvals import RESUMED, Approval, Approvals, Requests, name_request
-from ..approvals.approval_requests import Row, is_settled, read_approval
+from ..approvals import RESUMED, Approval, Approvals, Grant, Grants, Requests
+from ..approvals.approval_requests import Kept, Row, decide, read_approval, read_state
+from ..approvals.approvals import is_same_name
+from ..approvals.joining import Joining, make_call
+from ..approvals.uses import Uses
 from ..audit import note_decision
 from ..base import timing
 from ..base.foreign_values import FaultBarrier
 from ..base.options import is_function, is_number, is_type, read_names, refuse
 from ..engine.call import Call, Outcome, ValidCall
-from ..engine.call_state import TURN
+from ..engine.caller import Origin
 from ..engine.compose import Handler, Placement
 from ..engine.errors import AwaitingApproval, Denied, NotExecuted, Repair, ResourceNotFound, Unavailable
-from ..once import DELIVERY
 from ..policies import RuleSet
-from ..policies.facts import show_arguments
-from ..policies.plan import judge_edit, remark_on_plan
+from ..policies.plan import remark_on_plan
 from ..policies.rule_file import RuleFile
-from ..privacy import approved, get_logger, make_mask, redact_arguments
+from ..privacy import approved, get_logger
 from ..stores import Memory, Store, StoreError
 from ..tools.tool_memory import ToolMemory
 
 Needs: TypeAlias = Callable[[ValidCall], "bool | str | Awaitable[bool | str]"]
-_CALLS = 100  # that join one request, and find it by their ids
-_TRIES = 1000  # of a record that others keep changing
-_FIRST_POLL, _LAST_POLL = 0.05, 1.0  # seconds
+_FIRST_POLL, _LAST_POLL = 0.02, 1.0  # seconds
+_MAX_WAIT = 30.0  # seconds for which a call waits for the same one that runs
+_AWAY, _RUNS = "approvals cannot be reached", "this very call still runs; its result is not known yet"
 _logger = get_logger()
 
 
@@ -51,10 +52,11 @@ class Approve:
     """A middleware that asks a person before a call runs. No connection is held open meanwhile.
 
     A call that needs a decision is `AwaitingApproval`, with the id by which a person decides (`Approvals`). It is bound
-    to principal, conversation, tool, validated arguments, the tool's schema and the version of the policy: any other
-    call asks anew. The model's own repetition joins the call that waits; two equal calls in one reply are two. Once it
-    is approved, ``pipeline.resume(id)`` or the model's repetition runs it, once, and both get its answer. It is single
-    use: the next equal call asks anew. A rejected call is `Denied`, with the person's message.
+    to principal, conversation, tool, the validated params as the tool sees them, and the version of the policy: any
+    other call asks anew. The model's own repetition joins the call that waits; two equal calls in one reply are two.
+    Once it is approved, ``pipeline.resume(id)`` or the model's repetition runs it, once, and both get its answer. It is
+    single use: the next equal call asks anew. A rejected call is `Denied`, with the person's message. A call that a
+    standing grant covers (`Approvals.grant`) runs at once.
 
     Of a tool with declared secrets no arguments are kept, so the model has to send the call again once it is approved.
 
@@ -66,10 +68,13 @@ class Approve:
         tools: Names of tools, or patterns, whose calls need a decision. Default: none.
         version: The version of ``needs``; with another one, what was approved before has to be asked for again. Default
             "": the version of a `RuleSet`.
-        expires: Seconds for which a call waits, and for which an approval that was not used holds. Default 1 day.
+        expires: Seconds for which a call waits, and then, from the decision on, for which an approval that was not used
+            holds. Default 1 day.
         hold: Seconds for which the call itself waits for a decision before it answers. Default 0: it does not.
         notify: Called with each new `Approval`, such as to tell a chat; may be async. An exception of it is logged.
             Default None: nothing is called.
+        four_eyes: Whether who asks may not decide on his own call, nor by a grant of his own; a call without a
+            principal is refused. Default False: people approve what their own agent does.
 
     Raises:
         SetupError: An option is out of its range or of another type, or none of ``needs``, ``effects`` and ``tools``
@@ -82,8 +87,7 @@ class Approve:
         tool_options=("tools.patterns", "needs"),
         reason="inside of validate: a person judges the call as it will run",
         holds_back="a call that waits for a person has not begun",
-        decides=("awaiting_approval",),
-        needs={"ledger": "an approval is one delivery of it, so that what was approved runs once"},
+        decides=("awaiting_approval", _AWAY),
         inside_of={
             "policy": "its rules may refuse the call, or say that no person has to be asked",
             "audit": "it writes down who decided",
@@ -101,7 +105,11 @@ class Approve:
     notify: Callable[[Approval], object] | None = attrs.field(
         default=None, validator=is_function(optional=True, may_be_async=True), kw_only=True
     )
+    four_eyes: bool = attrs.field(default=False, validator=is_type(bool), kw_only=True)
     _requests: Requests = attrs.field(init=False, repr=False)
+    _grants: Grants = attrs.field(init=False, repr=False)
+    _uses: Uses = attrs.field(init=False, repr=False)
+    _joining: Joining = attrs.field(init=False, repr=False)
     _needs: Needs | None = attrs.field(init=False, repr=False)
     # Why each call of a tool needs a decision; "": not each does.
     _by_tool: ToolMemory[str] = attrs.field(init=False, repr=False, factory=ToolMemory[str])
@@ -119,7 +127,9 @@ class Approve:
             self._needs = self.needs
         if self._needs is None and not self.effects and not self.tools:
             refuse("Approve", "needs", "given, or `effects` or `tools`: else no call needs a decision", None)
-        self._requests = Requests(self.store)
+        self._requests, self._grants = Requests(self.store), Grants(self.store)
+        self._joining = Joining(self._requests, self.expires, self.four_eyes)
+        self._uses = Uses(self._requests)
 
     @property
     def opens_itself(self) -> bool:
@@ -137,12 +147,14 @@ class Approve:
         return Approvals(self.store)
 
     async def __aenter__(self) -> Self:
+        if not self.opens_itself:
+            await self._uses.open()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """The store closes itself."""
+        await self._uses.close()
 
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
         """The inside's outcome; or AwaitingApproval, or Denied for a call that was rejected."""
@@ -152,39 +164,92 @@ class Approve:
             reason = self._find_reason(call)
         elif not reason and self._needs is not None:
             reason = self._needs(call)
-        return self._run(call, call_next, reason) if reason else call_next(call)
+        if reason or (call.state is not None and RESUMED in call.state):
+            return self._run(call, call_next, reason)
+        return call_next(call)
 
     async def _run(self, call: ValidCall, call_next: Handler[ValidCall], reason: Any) -> Outcome:
         if isawaitable(reason):
             reason = await reason
-        if not reason or remark_on_plan(call, "once a person has approved it,"):
-            return await call_next(call)
         resumed = call.get_state(RESUMED, "")
-        until = timing.monotonic() + self.hold
-        poll = _FIRST_POLL
+        if not (reason or resumed) or remark_on_plan(call, "once a person has approved it,"):
+            return await call_next(call)
+        if self.four_eyes and not call.principal:
+            return Failure(Denied("approval", approved("Nobody is named who asks, so nobody else can approve it.")))
         try:
-            name = name_request(call, self._find_version(call))
-            while True:
-                row = await (
-                    self._find_resumed(resumed, name) if resumed else self._join(call, name, _tell_reason(reason))
-                )
-                if row is None:
-                    return Failure(ResourceNotFound(approved("There is no such approval for this call.")))
-                state = read_approval(row).state
-                if state != "pending" or timing.monotonic() >= until:
-                    break
-                await timing.sleep(min(poll, max(0.0, until - timing.monotonic())))
-                poll = min(poll * 1.5, _LAST_POLL)
-            if state == "approved":
-                return await self._run_approved(call, call_next, row)
+            await self._uses.flush()
+            return await self._decide(call, call_next, reason, resumed)
         except StoreError:
-            return Failure(Unavailable(call.tool.name, "approvals cannot be reached"))
-        self._note(call, f"{state}: {row['id']}", row, state)
-        if state == "pending":
-            return Failure(AwaitingApproval(row["id"], row["expires_at"]))
-        if state == "expired":
-            return Failure(ResourceNotFound(approved("The approval expired, and nothing was done.")))
-        return Failure(Denied("approval", approved(row["message"] or "A person refused this call.")))
+            return Failure(Unavailable(call.tool.name, _AWAY))
+
+    async def _decide(self, call: ValidCall, call_next: Handler[ValidCall], reason: Any, resumed: str) -> Outcome:
+        """Do what the record of the call says, once it says it."""
+        version, grant = self._find_version(call), await self._find_grant(call)
+        began, poll = timing.monotonic(), _FIRST_POLL
+        while True:
+            kept = await (self._requests.find(resumed) if resumed else self._join(call, version, reason, grant))
+            if kept is None:
+                return await self._run_granted(call, call_next, version, grant)
+            row, state = kept.row, read_state(kept.row)
+            if state == "pending" and grant is not None:
+                await self._requests.write(kept, decide(row, "approved", grant.by, grant=grant.id))
+                continue
+            if state == "approved" and resumed and not await self._joining.is_seen(call, row, version):
+                await self._requests.write(kept, {**row, "state": "changed"})
+                resumed = ""
+                continue
+            answer: Outcome | None = None
+            if state == "approved":
+                answer = await self._use(call, call_next, kept, is_resumed=bool(resumed))
+            elif state == "begun" and not await self._uses.is_running(row):
+                answer = await self._uses.learn(call, kept, is_resumed=bool(resumed))
+            elif state == "ended":
+                self._note(call, row, state)
+                answer = await self._uses.give(call, row, is_resumed=bool(resumed))
+            if answer is not None:
+                return answer
+            most = {"pending": self.hold, "approved": _MAX_WAIT, "begun": _MAX_WAIT}.get(state, 0.0)
+            if (waited := timing.monotonic() - began) >= most:
+                self._note(call, row, state)
+                return _tell(state, row)
+            await timing.sleep(min(poll, most - waited))
+            poll = min(poll * 1.5, _LAST_POLL)
+
+    async def _run_granted(
+        self, call: ValidCall, call_next: Handler[ValidCall], version: str, grant: Grant | None
+    ) -> Outcome:
+        """Run a call that no person is asked about. None: a resumed one that has no approval."""
+        if grant is None or call.get_state(RESUMED, ""):
+            return _tell("unknown", {})
+        note_decision(call, "person", name=grant.by, action="granted", grant=grant.id, version=version)
+        if call.report is not None:
+            call.report.note(self, f"granted by {grant.by}: {grant.id}")
+        return await call_next(call)
+
+    async def _use(
+        self, call: ValidCall, call_next: Handler[ValidCall], kept: Kept, *, is_resumed: bool
+    ) -> Outcome | None:
+        """Run what was approved; None: another one was first."""
+        row = kept.row
+        if row.get("edited") and not is_resumed:
+            return await self._start_again(call, row)
+        if row.get("edited"):
+            call = attrs.evolve(call, repairs=(*call.repairs, Repair("", "edited", row["sent"], row["edit"])))
+            call_next = _tell_of_edit(call_next, row)
+        self._note(call, row, "approved")
+        return await self._uses.run(call, call_next, kept, is_resumed=is_resumed)
+
+    async def _start_again(self, call: ValidCall, row: Row) -> Outcome:
+        """Run what a person has changed through all stages from the first, in place of the call that came again."""
+        each = () if call.guards is None else call.guards.each
+        runner = next((guard.runner() for guard in reversed(each) if type(guard) is Origin), None)
+        if runner is None:
+            return Failure(Unavailable(call.tool.name, _AWAY))
+        stored = attrs.evolve(make_call(row), deps=call.deps, timeout=call.timeout, guards=call.guards)
+        self._note(call, row, "approved")
+        outcome = await runner.run(stored)
+        await self._uses.note_given(row["id"])
+        return outcome
 
     async def request(self, call: ValidCall, /) -> Approval | None:
         """Let a call wait for a decision without running it; None: no decision is needed.
@@ -195,42 +260,47 @@ class Approve:
         reason: Any = self._find_reason(call)
         if isawaitable(reason):
             reason = await reason
-        return (
-            read_approval(await self._join(call, name_request(call, self.version), _tell_reason(reason)))
-            if reason
-            else None
-        )
+        if not reason:
+            return None
+        kept = await self._join(call, self._find_version(call), reason, await self._find_grant(call))
+        return None if kept is None else read_approval(kept.row)
 
     async def find_request(self, call: ValidCall, /) -> Approval | None:
-        """The approval that exactly this call has, with its id and in its reply; None: it has none.
-
-        A call without an id has the one that waits for an equal call.
+        """The approval that exactly this call has; None: it has none. See `Joining.find`.
 
         Raises:
             StoreError: The store gave no answer.
         """
-        _, rows = await self._requests.read(name_request(call, self._find_version(call)))
-        mine = [call.reply or call.get_state(TURN, ""), call.id]
-        found = (read_approval(row) for row in reversed(rows) if not call.id or mine in row["calls"])
-        return next((each for each in found if call.id or each.state == "pending"), None)
+        kept = await self._joining.find(call, self._find_version(call))
+        return None if kept is None else read_approval(kept.row)
 
-    async def find_call(self, id_: str, /) -> Call | Failure[Any]:
+    async def find_call(self, id_: str, /, principal: str, conversation: str) -> Call | Failure[Any]:
         """The call that an approval is for, as `Pipeline.resume` runs it.
 
+        Args:
+            id_: The id of the approval.
+            principal: Who may resume it. "": everybody.
+            conversation: Where. "": everywhere.
+
         Returns:
-            The call; or ResourceNotFound without such an approval, NotExecuted if its arguments hold secrets and are
-            not kept, and Unavailable if the store gives no answer.
+            The call; or what is known without running it: ResourceNotFound without such an approval, or if it expired;
+            Denied if it was rejected; NotExecuted if it may run, and its arguments hold secrets and are not kept;
+            Unavailable if the store gives no answer.
         """
         try:
-            *_, row = await self._requests.find(id_)
+            kept = await self._requests.find(id_)
         except StoreError:
-            return Failure(Unavailable("", "approvals cannot be reached"))
-        if row is None:
-            return Failure(ResourceNotFound(approved("There is no such approval.")))
-        if row["sent"] is None and read_approval(row).state == "approved":
+            return Failure(Unavailable("", _AWAY))
+        row: Row = {} if kept is None else kept.row
+        asked = row.get("principal"), row.get("conversation")
+        if kept is None or principal not in ("", asked[0]) or conversation not in ("", asked[1]):
+            return _tell("unknown", {})
+        state = read_state(row)
+        if state in ("rejected", "expired", "changed") or (state == "pending" and row["sent"] is None):
+            return _tell(state, row)
+        if row["sent"] is None:
             return Failure(NotExecuted(approved("its arguments hold secrets and are not kept: send the call again")))
-        call = Call(row["tool"], row["sent"], row["id"], row["principal"], conversation=row["conversation"])
-        return call.with_state(RESUMED, id_)
+        return make_call(row)
 
     def _find_version(self, call: ValidCall) -> str:
         return self.needs.of(call).version if isinstance(self.needs, RuleFile) else self.version
@@ -245,130 +315,58 @@ class Approve:
         self._by_tool.remember(tool, reason)
         return reason or (self._needs is not None and self._needs(call))
 
-    async def _find_resumed(self, id_: str, name: str) -> Row | None:
-        """The row that a call is resumed by; None: it is for another call, version or policy."""
-        *_, row = await self._requests.find(id_)
-        return row if row is not None and row["name"] == name else None
+    async def _find_grant(self, call: ValidCall) -> Grant | None:
+        """A grant that covers a call; with ``four_eyes`` none of the one who asks."""
+        found = await self._grants.find(call)
+        return next((each for each in found if not (self.four_eyes and is_same_name(each.by, call.principal))), None)
 
-    async def _join(self, call: ValidCall, name: str, reason: str) -> Row:
-        """The row of a call: the one that it has, the one that waits for an equal call, or a new one."""
-        turn = call.reply or call.get_state(TURN, "")
-        mine = [turn, call.id]
-        for _ in range(_TRIES):
-            entry, rows = await self._requests.read(name)
-            known = next((row for row in reversed(rows) if call.id and mine in row["calls"]), None)
-            if known is not None and read_approval(known).state != "expired":
-                return known
-            open_ = next((row for row in rows if _may_join(row, turn, call.id)), None)
-            joined: Row
-            if open_ is not None:
-                joined = {**open_, "calls": [*open_["calls"], mine][-_CALLS:]}
-                changed = [joined if row is open_ else row for row in rows]
-            else:
-                # Of a record that is gone the ledger may still have answers: a later one begins with a higher number.
-                last = max((int(row["id"].rpartition(".")[2]) for row in rows), default=int(timing.wall_time()))
-                joined = self._make_row(call, name, reason, mine, last + 1)
-                changed = [*rows, joined]
-            if await self._requests.write(name, entry, changed):
-                if open_ is None:
-                    await self._tell(joined)
-                return joined
-        raise StoreError("busy")
+    async def _join(self, call: ValidCall, version: str, reason: object, grant: Grant | None) -> Kept | None:
+        """The approval of a call, of which somebody is told if it is new. None: a grant covers the call."""
+        kept, is_new = await self._joining.join(call, version, reason, is_granted=grant is not None)
+        if is_new and kept is not None and self.notify is not None:
+            with FaultBarrier(_logger, "notify of Approve failed"):  # the call waits all the same
+                told = self.notify(read_approval(kept.row))
+                if isawaitable(told):
+                    await told
+        return kept
 
-    def _make_row(self, call: ValidCall, name: str, reason: str, mine: list[str], number: int) -> Row:
-        now = timing.wall_time()
-        mask = make_mask(call, call.tool)
-        plain = show_arguments(call)
-        return {
-            "id": f"{name}.{number}",
-            "name": name,
-            "state": "pending",
-            "tool": call.tool.name,
-            "arguments": redact_arguments(call, call.tool, plain),
-            "sent": _as_sent(call) if mask is None else None,  # None: they hold secrets, and are not kept
-            "schema": dict(call.tool.parameters.schema),
-            "principal": call.principal,
-            "conversation": call.conversation,
-            "reason": reason if mask is None else mask(reason),
-            "policy": self._find_version(call),
-            "at": now,
-            "expires_at": now + self.expires,
-            "calls": [mine],
-        }
-
-    async def _tell(self, row: Row) -> None:
-        if self.notify is None:
-            return
-        with FaultBarrier(_logger, "notify of Approve failed"):  # the call waits all the same
-            told = self.notify(read_approval(row))
-            if isawaitable(told):
-                await told
-
-    async def _run_approved(self, call: ValidCall, call_next: Handler[ValidCall], row: Row) -> Outcome:
-        """Run what was approved, as one delivery of the ledger, and say who has its answer."""
-        if row.get("edited"):
-            params = call.tool.parse(row["edit"])
-            if type(params) is not dict:
-                return Failure(cast("Any", params))
-            repairs = (*call.repairs, Repair("", "edited", call.arguments, row["edit"]))
-            call = attrs.evolve(call, arguments=row["edit"], params=params, repairs=repairs)
-            if (refusal := judge_edit(call)) is not None:
-                return refusal
-        row = await self._change(row, "ran")  # from now on its end counts, and not its expiry
-        text = f"approved by {row['by']}" + (", with other arguments" if row.get("edited") else "")
-        self._note(call, text, row, "approved")
-        outcome = await call_next(call.with_state(DELIVERY, row["id"]))
-        is_answer = type(outcome) is Success or not isinstance(outcome.failure(), (NotExecuted, Unavailable))
-        if is_answer and not call.get_state(RESUMED, ""):  # the model has it, and the next such call is another wish
-            try:
-                await self._change(row, "collected")
-            except StoreError:  # the call has run: its outcome counts, and a repetition gets the same one again
-                _logger.warning("Tool %.200r: that its answer was given is not noted", call.tool.name)
-        if row.get("edited") and type(outcome) is Success and isinstance(outcome.unwrap(), str):
-            changed = json.dumps(row["arguments"], ensure_ascii=False)
-            return Success(f"{outcome.unwrap()}\n\n(A person changed the arguments of this call: {changed})")
-        return outcome
-
-    async def _change(self, row: Row, fact: str) -> Row:
-        """Note a fact of a request; nothing is written if it is known."""
-        if row.get(fact):
-            return row
-        for _ in range(_TRIES):
-            name, entry, rows, known = await self._requests.find(row["id"])
-            if known is None:
-                raise StoreError("the request is gone")
-            changed = {**known, fact: True}
-            if known == changed:
-                return changed
-            if await self._requests.write(name, entry, [changed if each is known else each for each in rows]):
-                return changed
-        raise StoreError("busy")
-
-    def _note(self, call: ValidCall, text: str, row: Row, state: str) -> None:
-        facts = {"name": row.get("by", ""), "action": state, "approval": row["id"], "version": row["policy"]}
+    def _note(self, call: ValidCall, row: Row, state: str) -> None:
+        given = {"grant": row["grant"]} if row.get("grant") else {}
+        facts = {"name": row.get("by", ""), "action": state, "approval": row["id"], "version": row["policy"], **given}
         note_decision(call, "person", **facts, edited=bool(row.get("edited")))
         if call.report is not None:
-            call.report.note(self, text)
+            by = f" by {row['by']}" if row.get("by") else ""
+            also = ", with other arguments" if row.get("edited") else ""
+            also += f", by the grant {row['grant']}" if given else ""
+            call.report.note(self, f"{state}{by}{also}: {row['id']}")
 
 
-def _may_join(row: Row, turn: str, call_id: str) -> bool:
-    """Whether an equal call that comes later is this one again: not if its answer is known to the model already.
+def _tell_of_edit(call_next: Handler[ValidCall], row: Row) -> Handler[ValidCall]:
+    """The inside, whose text tells the model what a person has changed."""
 
-    Two calls of one reply are two wishes, so a call joins none that another call of its own reply asked for.
-    """
-    if is_settled(row):
-        return False
-    return not (turn and any(known[0] == turn and known[1] != call_id for known in row["calls"]))
+    async def run(call: ValidCall) -> Outcome:
+        outcome = await call_next(call)
+        if type(outcome) is Success and isinstance(text := outcome.unwrap(), str):
+            changed = json.dumps(row["arguments"], ensure_ascii=False)
+            return Success(f"{text}\n\n(A person changed the arguments of this call: {changed})")
+        return outcome
 
-
-def _as_sent(call: ValidCall) -> Any:
-    """The arguments in a form that a later call can be made of: as they were written, else as they are shown."""
-    try:
-        return json.loads(json.dumps(call.arguments))
-    except (TypeError, ValueError):
-        return show_arguments(call)
+    return run
 
 
-def _tell_reason(reason: object) -> str:
-    """The reason for the person; "" where ``needs`` only says that somebody has to decide."""
-    return "" if reason is True else str(reason)
+def _tell(state: str, row: Row) -> Failure[Any]:
+    """The answer to a call that does not run."""
+    if state == "pending":
+        return Failure(AwaitingApproval(row["id"], row["expires_at"]))
+    if state == "rejected":
+        return Failure(Denied("approval", approved(row.get("message") or "A person refused this call.")))
+    if state in ("approved", "begun"):
+        return Failure(Unavailable(row["tool"], _RUNS))
+    return Failure(ResourceNotFound(_NOTHING[state]))
+
+
+_NOTHING = {
+    "unknown": approved("There is no such approval for this call."),
+    "expired": approved("The approval expired, and nothing was done."),
+    "changed": approved("The tool or its rules have changed since, and nothing was done."),
+}

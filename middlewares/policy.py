@@ -109,10 +109,7 @@ class Policy:
             note_decision(call, "rule", **facts, **replaced)
         if decision.action == "deny":
             return Failure(Denied("policy", decision.message))
-        # A person may change the arguments further inside, and the file its rules.
-        if decision.action == "approve" or call.state is not None or self.reload:
-            return call.with_state(JUDGED, rules)
-        return call
+        return call.with_state(JUDGED, rules) if self.reload else call  # the file may change its rules meanwhile
 
 
 def _place(actions: Collection[Action]) -> Placement:

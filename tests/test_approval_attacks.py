@@ -70,7 +70,9 @@ async def send(bank: Bank, id_: str = "1", **changes: Any) -> Any:
 
 async def approve(store: Store, outcome: Any, **options: Any) -> str:
     id_ = str(outcome.failure().id)
-    assert (await Approvals(store).approve(id_, by="boss", **options)).state == "approved"
+    decided = await Approvals(store).approve(id_, by="boss", **options)
+    assert decided is not None
+    assert decided.state == "approved"
     return id_
 
 
@@ -106,8 +108,10 @@ async def test_a_tool_or_a_policy_that_changed_asks_anew(other: dict[str, str]) 
     store = Memory()
     id_ = await approve(store, await send(Bank(store)))
     bank = Bank(store, **other)
+    asked: Any = await bank.run.resume(id_)
+    assert kind_of(asked) == "awaiting_approval"
+    assert (await send(bank, "2")).failure().id == asked.failure().id != id_
     assert kind_of(await bank.run.resume(id_)) == "not_found"
-    assert kind_of(await send(bank)) == "awaiting_approval"
     assert bank.paid == []
 
 
@@ -163,11 +167,22 @@ async def test_the_id_of_another_principal_is_unknown() -> None:
     id_ = await approve(store, await send(bank))
     for stranger in (bank.run.with_(principal="eve"), bank.run.with_(principal="ann", conversation="d")):
         assert kind_of(await stranger.resume(id_)) == "not_found"
-    for unknown in ("", "x", f"{id_}9", id_.partition(".")[0], "a/../o", "\x1b[31m", "9" * 2_000):
+    for unknown in (
+        "",
+        "x",
+        f"{id_}9",
+        f"{id_}.1",
+        f"{id_}\n",
+        "a/../o",
+        "\x1b[31m",
+        "9" * 2_000,
+        "\ud800",
+        "nonsense\0",
+    ):
         assert kind_of(await bank.run.resume(unknown)) == "not_found"
         assert await Approvals(store).get(unknown) is None
-        with pytest.raises(SetupError, match="there is no approval"):
-            await Approvals(store).approve(unknown, by="boss")
+        assert await Approvals(store).approve(unknown, by="boss") is None
+        assert await Approvals(store).reject(unknown, by="boss") is None
     assert bank.paid == []
     assert await bank.run.with_(principal="ann", conversation="c").resume(id_) == Success("paid Bob")
 
@@ -180,12 +195,12 @@ class Shaky(Memory):
         self.is_away = False
 
     async def get(self, key: str, /) -> Any:
-        if self.is_away and key.startswith("a/"):
+        if self.is_away and key.startswith("ap/"):
             raise StoreError("away")
         return await super().get(key)
 
     async def write(self, *changes: Change) -> int | None:
-        if self.is_away and any(change.key.startswith("a/") for change in changes):
+        if self.is_away and any(change.key.startswith("ap/") for change in changes):
             raise StoreError("away")
         return await super().write(*changes)
 
@@ -204,12 +219,12 @@ async def test_a_store_that_fails_after_the_body(caplog: pytest.LogCaptureFixtur
     call: dict[str, Any] = {"name": "last", "arguments": {"to": "Bob"}}
     id_ = await approve(store, await send(bank, **call))
     assert await send(bank, **call) == Success("paid Bob")
-    assert "that its answer was given is not noted" in caplog.text
+    assert "the end of an approved call is not kept yet" in caplog.text
     refused = await send(bank, **call)
     assert (kind_of(refused), refused.failure().reason) == ("unavailable", "approvals cannot be reached")
     store.is_away = False
-    assert await send(bank, "2", **call) == Success("paid Bob")  # the same answer again: it was not noted as given
-    assert await bank.run.resume(id_) == Success("paid Bob")
+    assert await send(bank, **call) == Success("paid Bob") == await bank.run.resume(id_)
+    assert kind_of(await send(bank, "2", **call)) == "awaiting_approval"  # the first one has its answer
     assert bank.paid == ["Bob"]
 
 
@@ -285,11 +300,10 @@ def start(folder: Path, mode: str, number: int = 0) -> subprocess.Popen[str]:
     return worker
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("half", range(2))
-def test_two_processes_race_for_each_decision(tmp_path: Path, half: int) -> None:
-    """250 calls, each decided and resumed by two processes at once: one decision, one run, one answer for both."""
-    ids = anyio.run(ask_many, tmp_path, 250)
+@pytest.mark.parametrize(("half", "count"), [(0, 12), *(pytest.param(n, 250, marks=pytest.mark.long) for n in (0, 1))])
+def test_two_processes_race_for_each_decision(tmp_path: Path, half: int, count: int) -> None:
+    """Each call is decided and resumed by two processes at once: one decision, one run, one answer for both."""
+    ids = anyio.run(ask_many, tmp_path, count)
     workers = [start(tmp_path, "race", 2 * half + number) for number in range(2)]
     for worker in workers:
         assert worker.stdin is not None
@@ -305,7 +319,7 @@ def test_two_processes_race_for_each_decision(tmp_path: Path, half: int) -> None
     assert sorted(answers[0]) == sorted(ids)
     effects = Counter((tmp_path / "effects").read_text().split())
     assert set(effects.values()) == {1}
-    assert len(effects) == sum(answer == "success" for answer in answers[0].values()) > 50
+    assert len(effects) == sum(answer == "success" for answer in answers[0].values()) > count / 5
 
 
 @pytest.mark.long

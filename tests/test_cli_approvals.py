@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
@@ -66,6 +68,27 @@ def test_what_waits_is_listed_and_decided(store: Path) -> None:
     assert run("approvals", str(store), "reject", second, "--message", "No.").exit_code == 0
     assert run("approvals", str(store), "list").output == "no call waits\n"
     assert run("approvals", str(store), "list", "--all").output.count("rejected") == 1
+
+
+def test_standing_grants(store: Path) -> None:
+    """Given, listed and revoked by the beginning of an id; what only reads writes nothing."""
+    words = ("--by", "boss", "--principal", "ann", "--until", "2999-12-31T18:00Z", "--json")
+    given = json.loads(run("approvals", str(store), "grant", "pay*", *words).output)
+    assert (given["tool"], given["by"], given["principal"], given["conversation"]) == ("pay*", "boss", "ann", None)
+    assert datetime.fromtimestamp(given["until"], UTC).isoformat() == "2999-12-31T18:00:00+00:00"
+    before = store.read_bytes()
+    listed = run("approvals", str(store), "grants")
+    assert (listed.exit_code, given["id"] in listed.output, "everywhere" in listed.output) == (0, True, True)
+    assert json.loads(run("approvals", str(store), "grants", "--json").output) == [given]
+    assert store.read_bytes() == before
+    for command, told in (
+        (("revoke", "none"), "there is no grant 'none'"),
+        (("grant", "x", "--until", "soon"), "no time"),
+    ):
+        done = run("approvals", str(store), *command)
+        assert (done.exit_code, told in done.output) == (2, True)
+    assert run("approvals", str(store), "revoke", given["id"][:6]).exit_code == 0
+    assert run("approvals", str(store), "grants").output == "there are no grants\n"
 
 
 def test_a_hostile_argument_is_shown_as_text(store: Path) -> None:

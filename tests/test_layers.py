@@ -32,7 +32,8 @@ LAYERS = """
     tools
     adapters policies engine.retries stage_state telemetry
     audit
-    approvals engine.compose executors once.kept_outcomes once.owners once.row_versions once.ledger_records
+    engine.compose executors once.kept_outcomes once.owners once.row_versions once.ledger_records
+    approvals
     engine.batch testing
     journal
     middlewares

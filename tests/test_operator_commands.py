@@ -122,7 +122,10 @@ def test_each_answer_as_json(path: Path) -> None:
         ("approvals list calls.db", "the store comes first: toolcall approvals calls.db list"),
         ("ledger resolve calls.db ID landed", "the store comes first: toolcall ledger calls.db resolve ID landed"),
         ("audit calls.db --verify", "the verb has no dashes: toolcall audit calls.db verify"),
-        ("approvals calls.db nothing", "toolcall approvals STORE has list, show, approve, reject, and no 'nothing'"),
+        (
+            "approvals calls.db nothing",
+            "toolcall approvals STORE has list, show, approve, reject, grant, grants, revoke, and no 'nothing'",
+        ),
         ("ledger mysql://here list", "mysql:// is no store"),
     ],
 )

@@ -1,6 +1,7 @@
-"""Approvals: calls that wait for a person's decision, and the decisions, in a store."""
+"""Approvals: calls that wait for a person's decision, the decisions, and standing grants, in a store."""
 
-from .approval_requests import RESUMED, Approval, Requests, name_request
+from .approval_requests import RESUMED, Approval, Requests
 from .approvals import Approvals
+from .grants import Grant, Grants
 
-__all__ = ["RESUMED", "Approval", "Approvals", "Requests", "name_request"]
+__all__ = ["RESUMED", "Approval", "Approvals", "Grant", "Grants", "Requests"]

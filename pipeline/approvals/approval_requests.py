@@ -1,14 +1,19 @@
-"""Requests: the approvals of one kind of call, as they are kept in a store.
+"""Requests: the approvals as they are kept in a store, each in a record of its own, which is the authority of its use.
 
-The requests for one intent, one version of the tool's schema and one version of the policy stand in one record, so a
-change of one of them is one write. A record is changed only if it is still as it was read. Of the requests that no call
-joins any more it holds the last few; older ones move to records of their own, so that the next one costs no more.
+==========  ===================================================================================================
+``ap/…``    an approval: pending → approved → begun → ended with its answer. It is changed only as it was read
+``ai/…``    the ids of the approvals for strictly equal calls, so that a repeated call finds its own
+``ak``      the store's own secret: without it no argument is found from the name of an index
+``a/…``     approvals of the release before. One moves to a record of its own when it is first changed
+==========  ===================================================================================================
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
+from secrets import token_bytes, token_hex
 from typing import Any, Literal, TypeAlias, cast
 
 import attrs
@@ -16,17 +21,20 @@ import attrs
 from ..base import timing
 from ..engine.call import ValidCall, make_uuid
 from ..engine.call_state import StateKey
-from ..once import digest, intent_of, join_digest
-from ..stores import Change, Entry, Store
+from ..once import intent_of, join_digest
+from ..stores import Change, Entry, Store, StoreError
 
-# pending: it waits. approved, rejected: it is decided. expired: the time to decide, or to run it, is over. already
-# decided: the answer to a decision that came too late; the record is unchanged.
-State: TypeAlias = Literal["pending", "approved", "rejected", "expired", "already decided"]
+# pending: it waits. approved, rejected: it is decided. expired: the time to decide, or to run it, is over. changed: it
+# was not run, for the tool or the rules differ from what the person saw. already decided: the answer to a decision that
+# came too late; the record is unchanged. A record of an approved call says begun or ended once it was used.
+State: TypeAlias = Literal["pending", "approved", "rejected", "expired", "changed", "already decided"]
 RESUMED: StateKey[str] = StateKey("toolcall-pipeline.resumed")  # the id of the approval that a call is resumed by
-_PREFIX = "a/"
-_KEEP = 7 * 86400.0  # seconds after its last change that a record is kept
-_SETTLED = 4  # requests in a record that no call joins any more; a repeated call finds its own among them by its id
-_DIGITS = 24  # hexadecimal digits of a name
+_VERSION = 2
+_RECORD, _INDEX, _SECRET, _OLD = "ap/", "ai/", "ak", "a/"
+_KEEP = 7 * 86400.0  # seconds for which a record is kept after its time is over
+_SETTLED = 4  # approvals in an index that no call joins any more; a repeated call finds its own among them by its id
+_ID = re.compile(r"[0-9a-f]{24}(\.[0-9]{1,20})?\Z", re.ASCII)  # with a number: of the release before
+Row: TypeAlias = dict[str, Any]
 
 
 @attrs.frozen
@@ -35,8 +43,8 @@ class Approval:
 
     Attributes:
         id: Its id.
-        state: ``pending``, ``approved``, ``rejected`` or ``expired``; of the answer to a decision that came too late
-            ``already decided``.
+        state: ``pending``, ``approved``, ``rejected``, ``expired`` or ``changed``; of the answer to a decision that
+            came too late ``already decided``.
         tool: The name of the tool.
         arguments: The arguments as the tool would get them, as JSON values, without declared secrets. After an edit:
             the edited ones.
@@ -45,11 +53,13 @@ class Approval:
         reason: Why a decision is needed.
         policy: The version of the policy that asked for it. "": none.
         at: When it was asked for, in seconds since 1970-01-01 UTC.
-        expires_at: When it expires, in the same unit.
+        expires_at: When it expires, in the same unit: the time to decide, then, counted anew, the time to run it.
         by: Who decided. "": it is not decided.
         message: The words of that person for the model. "": none.
         edited: Whether the arguments were changed by that person.
-        ran: Whether the call began after it was approved.
+        grant: The id of the standing grant that decided. "": none did.
+        ran: Whether the call began after it was approved, and may have taken effect.
+        ended: Whether it has its answer, which all get who bring it again.
     """
 
     id: str
@@ -65,34 +75,61 @@ class Approval:
     by: str = ""
     message: str = ""
     edited: bool = False
+    grant: str = ""
     ran: bool = False
-
-
-Row: TypeAlias = dict[str, Any]
-
-
-def name_request(call: ValidCall, version: str) -> str:
-    """The name of the record for calls like this one: other arguments, callers, schemas or policies have another."""
-    schema = digest(dict(call.tool.parameters.schema))
-    asked = intent_of(call, call.params).strict or make_uuid()  # params without a form are equal to none
-    return join_digest(asked, schema, version)[:_DIGITS]
+    ended: bool = False
 
 
 def read_approval(row: Row) -> Approval:
-    """A row of a record as an `Approval`, with its state by the clock."""
+    """A record as an `Approval`, with its state by the clock."""
     shown: Row = {field.name: row[field.name] for field in attrs.fields(Approval) if field.name in row}
-    if row["state"] in ("pending", "approved") and not row.get("ran") and timing.wall_time() >= row["expires_at"]:
+    if row["state"] in ("begun", "ended"):
+        shown |= {"state": "approved", "ran": True, "ended": row["state"] == "ended"}
+    elif row["state"] in ("pending", "approved") and timing.wall_time() >= row["expires_at"]:
         shown["state"] = "expired"
     return Approval(**shown)
 
 
 def is_settled(row: Row) -> bool:
-    """Whether no other call joins a request any more: its answer is known to the model, or its time is over."""
-    is_over = timing.wall_time() >= row["expires_at"] and not row.get("ran")
-    return bool(row.get("collected")) or is_over
+    """Whether no other call joins an approval any more: its answer is known to the model, or its time is over."""
+    if row["state"] in ("begun", "ended"):
+        return bool(row.get("collected"))
+    return bool(row["state"] == "changed" or timing.wall_time() >= row["expires_at"])
 
 
-@attrs.frozen(eq=False)
+def read_state(row: Row) -> str:
+    """The state of a record by the clock: as that of an `Approval`, or ``begun`` or ``ended``."""
+    return row["state"] if row["state"] in ("begun", "ended") else read_approval(row).state
+
+
+def decide(row: Row, state: State, by: str, message: str = "", **more: Any) -> Row:
+    """The record of an approval once it is decided. The time to run it counts from now on."""
+    now = timing.wall_time()
+    expires = row.get("expires", row["expires_at"] - row["at"])
+    return {**row, "state": state, "by": by, "message": message, "decided_at": now, "expires_at": now + expires, **more}
+
+
+def make_id() -> str:
+    """A random id: nothing of a call can be found from it."""
+    return token_hex(12)
+
+
+@attrs.frozen
+class Kept:
+    """A record as it was read.
+
+    Attributes:
+        row: Its values.
+        version: The version of its key; None: it is not written yet.
+        beside: The changes that a write of it needs: those that take it out of a record of the release before.
+    """
+
+    row: Row
+    version: int | None
+    beside: tuple[Change, ...] = ()
+
+
+@attrs.define(eq=False)
 class Requests:
     """The records in one store.
 
@@ -101,53 +138,119 @@ class Requests:
     """
 
     store: Store
+    _secret: bytes = attrs.field(init=False, default=b"", repr=False)
 
-    async def read(self, name: str) -> tuple[Entry | None, list[Row]]:
-        """The rows of a record, oldest first.
-
-        Raises:
-            StoreError: The store gave no answer.
-        """
-        entry = await self.store.get(_PREFIX + name)
-        return entry, [] if entry is None else cast("list[Row]", json.loads(entry.value)["rows"])
-
-    async def write(self, name: str, entry: Entry | None, rows: list[Row], *beside: Change) -> bool:
-        """Replace the rows of a record, with further changes; False: one of them has changed since it was read.
+    async def mark(self, call: ValidCall, version: str) -> str:
+        """The digest of what a person decides on: equal for strictly equal calls of one caller under one policy.
 
         Raises:
             StoreError: The store gave no answer.
         """
-        moved = [row for row in rows if is_settled(row)][:-_SETTLED] if len(rows) > _SETTLED else []
-        kept = [row for row in rows if row not in moved] if moved else rows
-        changes = [_change(name, kept, None if entry is None else entry.version)]
-        changes += [_change(row["id"], [row], None) for row in moved]
-        return await self.store.write(*changes, *beside) is not None
+        while not self._secret:
+            entry = await self.store.get(_SECRET)
+            if entry is not None:
+                self._secret = entry.value
+            else:
+                await self.store.write(Change(_SECRET, token_bytes(32), None))
+        asked = intent_of(call, call.params, self._secret).strict or make_uuid()  # what has no form equals nothing
+        return join_digest(asked, version, secret=self._secret)
 
-    async def find(self, id_: str) -> tuple[str, Entry | None, list[Row], Row | None]:
-        """The record of an approval with its name, and the approval's row; None without one.
+    async def find(self, id_: object) -> Kept | None:
+        """An approval; None: there is no such id, whatever it is.
+
+        Raises:
+            StoreError: The store gave no answer, or a later release wrote the record.
+        """
+        if not isinstance(id_, str) or _ID.match(id_) is None:
+            return None
+        entry = await self.store.get(_RECORD + id_)
+        if entry is not None:
+            return Kept(_read(entry), entry.version)
+        for name in (id_.partition(".")[0], id_) if "." in id_ else ():
+            old = await self.store.get(_OLD + name)
+            rows = [] if old is None else _read_old(old)
+            row = next((each for each in rows if each["id"] == id_), None)
+            if old is not None and row is not None:
+                left = json.dumps({"rows": [each for each in rows if each is not row]}).encode()
+                return Kept(_renew(row), None, (Change(_OLD + name, left, old.version, _time_to_keep(row)),))
+        return None
+
+    async def write(self, kept: Kept, row: Row, *beside: Change) -> Kept | None:
+        """Replace a record, with further changes; None: it has changed since it was read.
 
         Raises:
             StoreError: The store gave no answer.
         """
-        for name in (id_.partition(".")[0], id_):  # the second one is that of an older request
-            entry, rows = await self.read(name)
-            row = next((row for row in rows if row["id"] == id_), None)
-            if row is not None:
-                return name, entry, rows, row
-        return id_, None, [], None
+        version = await self.store.write(_change(row, kept.version), *kept.beside, *beside)
+        return None if version is None else Kept(row, version)
+
+    async def find_equal(self, mark: str) -> tuple[Entry | None, list[Kept]]:
+        """The index of a mark, and its approvals, oldest first.
+
+        Raises:
+            StoreError: As `find`.
+        """
+        entry = await self.store.get(_INDEX + mark)
+        ids: list[str] = [] if entry is None else json.loads(entry.value)
+        return entry, [kept for id_ in ids if (kept := await self.find(id_)) is not None]
+
+    async def add(self, row: Row, index: Entry | None, equal: list[Kept]) -> Kept | None:
+        """Write a new approval and its index; None: the index has changed since it was read.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        settled = [each.row["id"] for each in equal if is_settled(each.row)][:-_SETTLED]
+        ids = [each.row["id"] for each in equal if each.row["id"] not in settled]
+        names = json.dumps([*ids, row["id"]]).encode()
+        expect, kept_for = None if index is None else index.version, 2 * row["expires"] + _KEEP
+        version = await self.store.write(_change(row, None), Change(_INDEX + row["mark"], names, expect, kept_for))
+        return None if version is None else Kept(row, version)
 
     async def list(self) -> AsyncIterator[Row]:
-        """All rows, in no order.
+        """All approvals, in no order.
+
+        Raises:
+            StoreError: As `find`.
+        """
+        async for _, entry in self.store.scan(_RECORD):
+            yield _read(entry)
+        async for row in self.list_old():
+            yield row
+
+    async def list_old(self) -> AsyncIterator[Row]:
+        """Those of the release before.
 
         Raises:
             StoreError: The store gave no answer.
         """
-        async for _, entry in self.store.scan(_PREFIX):
-            for row in json.loads(entry.value)["rows"]:
-                yield row
+        async for _, entry in self.store.scan(_OLD):
+            for row in _read_old(entry):
+                yield _renew(row)
 
 
-def _change(name: str, rows: list[Row], version: Any) -> Change:
-    latest = max((row["expires_at"] for row in rows), default=0.0) - timing.wall_time()
-    value = json.dumps({"rows": rows}, separators=(",", ":")).encode()
-    return Change(_PREFIX + name, value, version, max(latest, 0.0) + _KEEP)
+def _read(entry: Entry) -> Row:
+    row = cast("Row", json.loads(entry.value))
+    if row["v"] > _VERSION:
+        raise StoreError("a later release of toolcall-pipeline has written to the approvals: this one cannot go on")
+    return row
+
+
+def _read_old(entry: Entry) -> list[Row]:
+    return cast("list[Row]", json.loads(entry.value)["rows"])
+
+
+def _renew(row: Row) -> Row:
+    """A row of the release before as one of this. Of a call that began there it is not known how it ended."""
+    began = {"state": "begun", "owner": ""} if row.pop("ran", False) else {}
+    return {**row, **began, "v": _VERSION, "mark": "", "expires": row["expires_at"] - row["at"]}
+
+
+def _change(row: Row, version: int | None) -> Change:
+    value = json.dumps({**row, "v": _VERSION}, separators=(",", ":")).encode()
+    return Change(_RECORD + row["id"], value, version, _time_to_keep(row))
+
+
+def _time_to_keep(row: Row) -> float:
+    expires_at: float = row["expires_at"]
+    return max(expires_at - timing.wall_time(), 0.0) + _KEEP

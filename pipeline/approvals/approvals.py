@@ -1,11 +1,13 @@
-"""Approvals: the calls that wait, for the person, or the application, that decides on them."""
+"""Approvals: the calls that wait, for the person, or the application, that decides on them; and standing grants."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, cast
+from unicodedata import normalize
 
 import attrs
 
@@ -15,16 +17,17 @@ from ..base.options import check_number, check_type, refuse
 from ..base.setup_error import SetupError
 from ..engine.errors import InvalidParams, MalformedCall
 from ..messages import render
-from ..stores import Store
+from ..stores import Change, Store
 from ..tools.definition import Tool
-from .approval_requests import Approval, Requests, Row, read_approval
+from .approval_requests import Approval, Requests, Row, State, decide, read_approval
+from .grants import Grant, Grants, make_grant
 
 _FIRST_POLL, _LAST_POLL = 0.05, 1.0  # seconds
 
 
 @attrs.define(eq=False)
 class Approvals:
-    """The calls of the stage `Approve` that wait for a decision. Each decision is made once.
+    """The calls of the stage `Approve` that wait for a decision, and standing grants. Each decision is made once.
 
     Decisions survive restarts, and may be made in another process than the one that asked. Open the store first:
     ``async with Approvals(store) as approvals``, or inside of ``async with pipeline`` with that store.
@@ -43,12 +46,13 @@ class Approvals:
     store: Store
     secret: bytes = attrs.field(default=b"", kw_only=True, repr=False)
     _requests: Requests = attrs.field(init=False, repr=False)
+    _grants: Grants = attrs.field(init=False, repr=False)
     _audit: AuditLog = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
             refuse("Approvals", "store", "a store, such as stores.SQLite(path)", self.store)
-        self._requests = Requests(self.store)
+        self._requests, self._grants = Requests(self.store), Grants(self.store)
         self._audit = AuditLog(self.store, self.secret)
 
     async def __aenter__(self) -> Self:
@@ -88,12 +92,12 @@ class Approvals:
         Raises:
             StoreError: The store gave no answer.
         """
-        *_, row = await self._requests.find(id_)
-        return None if row is None else read_approval(row)
+        kept = await self._requests.find(id_)
+        return None if kept is None else read_approval(kept.row)
 
     async def approve(
         self, id_: str, /, *, by: str, arguments: Mapping[str, Any] | None = None, message: str = ""
-    ) -> Approval:
+    ) -> Approval | None:
         """Let a call run.
 
         Args:
@@ -104,15 +108,16 @@ class Approvals:
 
         Returns:
             The approval as it is now. If it was decided or had expired before, nothing changes: its state is
-            ``already decided``, or ``expired``.
+            ``already decided``, or ``expired``. It stays ``pending`` where `Approve` says ``four_eyes`` and ``by`` is
+            who asked. None: there is no such id.
 
         Raises:
-            SetupError: The id is unknown, ``by`` is empty, or the arguments do not fit the tool's schema.
+            SetupError: ``by`` is empty, or the arguments do not fit the tool's schema.
             StoreError: The store gave no answer.
         """
         return await self._decide(id_, "approved", by, arguments, message)
 
-    async def reject(self, id_: str, /, *, by: str, message: str = "") -> Approval:
+    async def reject(self, id_: str, /, *, by: str, message: str = "") -> Approval | None:
         """Refuse a call. The model reads the message.
 
         Args:
@@ -124,14 +129,14 @@ class Approvals:
             As `approve`.
 
         Raises:
-            SetupError: The id is unknown, or ``by`` is empty.
+            SetupError: ``by`` is empty.
             StoreError: The store gave no answer.
         """
         return await self._decide(id_, "rejected", by, None, message)
 
     deny = reject
 
-    async def wait(self, id_: str, /, *, timeout: float | None = None) -> Approval:  # noqa: ASYNC109  # it returns
+    async def wait(self, id_: str, /, *, timeout: float | None = None) -> Approval | None:  # noqa: ASYNC109  # it returns
         """Wait until a call is decided or expires.
 
         Args:
@@ -139,48 +144,112 @@ class Approvals:
             timeout: Seconds to wait at most, > 0. Default None: until it is decided or expires.
 
         Returns:
-            The approval as it is then; ``pending`` if the time was up.
+            The approval as it is then; ``pending`` if the time was up. None: there is no such id.
 
         Raises:
-            SetupError: The id is unknown.
             StoreError: The store gave no answer.
         """
         check_number("wait", "timeout", timeout, above=0, optional=True, unit="seconds")
         until, poll = None if timeout is None else timing.monotonic() + timeout, _FIRST_POLL
         while True:
             found = await self.get(id_)
-            if found is None:
-                raise SetupError(f"there is no approval {id_!r}")
             left = poll if until is None else min(poll, until - timing.monotonic())
-            if found.state != "pending" or left <= 0:
+            if found is None or found.state != "pending" or left <= 0:
                 return found
             await timing.sleep(left)
             poll = min(poll * 1.5, _LAST_POLL)
 
+    async def grant(
+        self,
+        *,
+        tool: str,
+        by: str,
+        principal: str | None = None,
+        conversation: str | None = None,
+        until: float | datetime | None = None,
+    ) -> Grant:
+        """Let all calls run that a standing grant covers: "always allow".
+
+        Args:
+            tool: The name of a tool, or a pattern such as ``read_*``.
+            by: Who gives it, not empty.
+            principal: Whose calls. Default None: those of every caller.
+            conversation: Where. Default None: in every conversation.
+            until: When it ends: a time with its zone, or seconds since 1970-01-01 UTC. Default None: when it is
+                revoked.
+
+        Raises:
+            SetupError: An option is of another type, or empty.
+            StoreError: The store gave no answer.
+        """
+        made = make_grant(tool, by, principal, conversation, until)
+        while True:
+            entry, grants = await self._grants.read()
+            if await self._grants.write(entry, [*grants, made], *await self._audit_grant(made, "granted")):
+                return made
+
+    async def grants(self) -> Sequence[Grant]:
+        """The grants that hold now, oldest first.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        return (await self._grants.read())[1]
+
+    async def revoke(self, id_: str, /) -> Grant | None:
+        """End a standing grant. Calls that it covered and that began run on.
+
+        Returns:
+            The grant; None: none that holds has this id.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        while True:
+            entry, grants = await self._grants.read()
+            found = next((each for each in grants if each.id == id_), None)
+            if found is None:
+                return None
+            left = [each for each in grants if each is not found]
+            if await self._grants.write(entry, left, *await self._audit_grant(found, "revoked")):
+                return found
+
+    async def _audit_grant(self, grant: Grant, action: str) -> Sequence[Change]:
+        asked = {"principal": grant.principal, "conversation": grant.conversation, "tool": grant.tool}
+        facts = {"by": "person", "name": grant.by, "action": action, "grant": grant.id, "until": grant.until}
+        return await self._audit.changes_for({"event": action, **asked, "decisions": [facts]})
+
     async def _decide(
-        self, id_: str, state: str, by: str, arguments: Mapping[str, Any] | None, message: str
-    ) -> Approval:
+        self, id_: str, state: State, by: str, arguments: Mapping[str, Any] | None, message: str
+    ) -> Approval | None:
         check_type("decision", "by", by, str)
         check_type("decision", "message", message, str)
         if not by:
             raise SetupError("a decision needs `by`, the name of who made it")
         while True:
-            name, entry, rows, row = await self._requests.find(id_)
-            if row is None:
-                raise SetupError(f"there is no approval {id_!r}")
-            found = read_approval(row)
-            if found.state == "expired":
+            kept = await self._requests.find(id_)
+            if kept is None:
+                return None
+            found = read_approval(kept.row)
+            if found.state == "expired" or (found.state == "pending" and is_own_call(kept.row, by)):
                 return found
             if found.state != "pending":
                 return attrs.evolve(found, state="already decided")
-            decided: Row = {**row, "state": state, "by": by, "message": message, "decided_at": timing.wall_time()}
-            if arguments is not None:
-                edit = _check_arguments(row, arguments)
-                decided |= {"arguments": edit, "edit": edit, "edited": True}
-            rows = [decided if each is row else each for each in rows]
+            edit = {} if arguments is None else _check_arguments(kept.row, arguments)
+            decided = decide(kept.row, state, by, message, **edit)
             audited = await self._audit.changes_for(_describe_decision(decided))
-            if await self._requests.write(name, entry, rows, *audited):
+            if await self._requests.write(kept, decided, *audited):
                 return read_approval(decided)
+
+
+def is_own_call(row: Row, by: str) -> bool:
+    """Whether this is who asked for a call, however the name is written, and may not decide on it therefore."""
+    return bool(row.get("four_eyes")) and is_same_name(row["principal"], by)
+
+
+def is_same_name(one: str, other: str) -> bool:
+    """Whether two names may be those of one person: a doubt costs a refusal."""
+    return normalize("NFKC", one).casefold().strip() == normalize("NFKC", other).casefold().strip()
 
 
 def _describe_decision(row: Row) -> Row:
@@ -194,8 +263,8 @@ def _describe_decision(row: Row) -> Row:
     }
 
 
-def _check_arguments(row: Row, arguments: object) -> dict[str, Any]:
-    """Edited arguments as JSON values. The stage validates them once more, by the tool itself, before they run.
+def _check_arguments(row: Row, arguments: object) -> Row:
+    """What edited arguments, as JSON values, change in a record. All stages judge them before they run.
 
     Raises:
         SetupError: They do not fit the schema of the tool.
@@ -217,4 +286,4 @@ def _check_arguments(row: Row, arguments: object) -> dict[str, Any]:
     found = tool.parse(sent)
     if isinstance(found, (InvalidParams, MalformedCall)):
         raise SetupError(f"approve: `arguments` must fit the tool: {render(found)}")
-    return sent
+    return {"arguments": sent, "edit": sent, "edited": True}

@@ -44,13 +44,13 @@ class _StoreGroup(click.Group):
 
 @click.group(cls=_StoreGroup)
 def approvals() -> None:
-    """List the calls that wait for a person's decision, and decide.
+    """List the calls that wait for a person's decision, and decide; give standing grants.
 
     ID may be the beginning of an id, if no other begins so.
 
     \b
     Exit code: 0    done
-               1    approve, reject: it was decided, or had expired, before
+               1    approve, reject: it was decided, or had expired, before; or NAME asked for it, and may not decide
                2    STORE cannot be read, ID is unknown, or the arguments do not fit: stderr says which
     """  # noqa: D301  # \b tells click to keep the line breaks
 
@@ -106,6 +106,53 @@ def reject(store: str, part: str, by: str, message: str, as_json: bool) -> None:
 
     with print_command_errors():
         sys.exit(decide(store, part, approve=False, by=by, arguments=None, message=message, as_json=as_json))
+
+
+@approvals.command()
+@click.argument("tool")
+@_by
+@click.option("--principal", metavar="NAME", help="Whose calls.  [default: those of every caller]")
+@click.option("--conversation", metavar="ID", help="Where.  [default: everywhere]")
+@click.option("--until", metavar="TIME", help="When it ends, such as 2026-12-31T18:00Z.  [default: when it is revoked]")
+@_json
+@_pass_store
+def grant(  # as above
+    store: str,
+    tool: str,
+    by: str,
+    principal: str | None,
+    conversation: str | None,
+    until: str | None,
+    as_json: bool,  # noqa: FBT001
+) -> None:
+    """Let all calls of TOOL run, a name or a pattern, without a decision on each."""
+    from .store_commands import give_grant
+
+    with print_command_errors():
+        sys.exit(give_grant(store, tool, principal, conversation, until, by=by, as_json=as_json))
+
+
+@approvals.command()
+@_json
+@_pass_store
+def grants(store: str, as_json: bool) -> None:  # noqa: FBT001  # as above
+    """List the standing grants that hold."""
+    from .store_commands import list_grants
+
+    with print_command_errors():
+        sys.exit(list_grants(store, as_json=as_json))
+
+
+@approvals.command()
+@_id
+@_json
+@_pass_store
+def revoke(store: str, part: str, as_json: bool) -> None:  # noqa: FBT001  # as above
+    """End a standing grant."""
+    from .store_commands import revoke_grant
+
+    with print_command_errors():
+        sys.exit(revoke_grant(store, part, as_json=as_json))
 
 
 @click.group(cls=_StoreGroup)

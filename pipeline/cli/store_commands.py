@@ -8,13 +8,13 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import attrs
 from rich.table import Table
 from rich.text import Text
 
-from ..approvals import Approval, Approvals
+from ..approvals import Approval, Approvals, Grant
 from ..audit import AuditLog
 from ..messages.text import format_count
 from ..middlewares import Ledger
@@ -56,11 +56,10 @@ def show_approval(named: str, part: str, *, as_json: bool) -> int:
         CommandError: The store cannot be read, or no approval, or several, have such an id.
     """
 
-    async def read(approvals: Approvals) -> Approval | None:
-        return await approvals.get(await _find_approval(approvals, part))
+    async def read(approvals: Approvals) -> Approval:
+        return await approvals.get(await _find_approval(approvals, part)) or _refuse_id(part)
 
     found = _ask_approvals(named, read)
-    assert found is not None
     if as_json:
         _print_json(attrs.asdict(found))
         return 0
@@ -75,7 +74,9 @@ def show_approval(named: str, part: str, *, as_json: bool) -> int:
         "since": _write_time(found.at),
         "expires": _write_time(found.expires_at),
         "decided by": found.by,
+        "by grant": found.grant,
         "message": found.message,
+        "used": "it has its answer" if found.ended else "it began" if found.ran else "",
     }
     for name, value in rows.items():
         if value:
@@ -88,7 +89,7 @@ def decide(named: str, part: str, *, approve: bool, by: str, arguments: str | No
     """Take a decision.
 
     Returns:
-        The exit code: 0; 1 if the call was decided or had expired before.
+        The exit code: 0; 1 if the call was decided or had expired before, or NAME may not decide on it.
 
     Raises:
         CommandError: As `show_approval`; or the arguments do not fit the tool.
@@ -99,16 +100,71 @@ def decide(named: str, part: str, *, approve: bool, by: str, arguments: str | No
     async def take(approvals: Approvals) -> Approval:
         id_ = await _find_approval(approvals, part)
         if approve:
-            return await approvals.approve(id_, by=who, arguments=edited, message=message)
-        return await approvals.reject(id_, by=who, message=message)
+            return await approvals.approve(id_, by=who, arguments=edited, message=message) or _refuse_id(part)
+        return await approvals.reject(id_, by=who, message=message) or _refuse_id(part)
 
     found = _ask_approvals(named, take)
     if as_json:
         _print_json(attrs.asdict(found))
     else:
         by_whom = f" by {neutralise(found.by)}" if found.by else ""
+        if found.state == "pending":
+            by_whom = f", for {neutralise(who)} asked for it, and somebody else decides"
         print(f"{found.state}{by_whom}: {neutralise(found.tool)} {_write_arguments(found)}")
     return 0 if found.state == ("approved" if approve else "rejected") else 1
+
+
+def give_grant(
+    named: str,
+    tool: str,
+    principal: str | None,
+    conversation: str | None,
+    until: str | None,
+    *,
+    by: str,
+    as_json: bool,
+) -> int:
+    """Let all calls run that a standing grant covers. Returns the exit code.
+
+    Raises:
+        CommandError: The store cannot be read, or an option is wrong.
+    """
+    try:
+        end = None if until is None else datetime.fromisoformat(until)
+    except ValueError:
+        raise CommandError(f"--until is no time such as 2026-12-31T18:00:00Z: {until!r}") from None
+    if end is not None and end.tzinfo is None:
+        end = end.replace(tzinfo=UTC)
+    who = by or getpass.getuser()
+    caller = {"principal": principal, "conversation": conversation}
+    made = _ask_approvals(named, lambda approvals: approvals.grant(tool=tool, by=who, until=end, **caller))
+    _print_grants([made], as_json=as_json, one=True)
+    return 0
+
+
+def list_grants(named: str, *, as_json: bool) -> int:
+    """Print the grants that hold. Returns the exit code.
+
+    Raises:
+        CommandError: The store cannot be read.
+    """
+    _print_grants(_ask_approvals(named, lambda approvals: approvals.grants()), as_json=as_json)
+    return 0
+
+
+def revoke_grant(named: str, part: str, *, as_json: bool) -> int:
+    """End a grant. Returns the exit code.
+
+    Raises:
+        CommandError: The store cannot be read, or no grant, or several, have such an id.
+    """
+
+    async def revoke(approvals: Approvals) -> Grant:
+        id_ = _find_one(part, [each.id for each in await approvals.grants()])
+        return await approvals.revoke(id_) or _refuse_id(part, "grant")
+
+    _print_grants([_ask_approvals(named, revoke)], as_json=as_json, one=True)
+    return 0
 
 
 def list_undecided(named: str, *, as_json: bool) -> int:
@@ -220,8 +276,8 @@ def _find_one(part: str, ids: Sequence[str]) -> str:
     return part if part in found else found[0] if found else ""
 
 
-def _refuse_id(part: str) -> str:
-    raise CommandError(f"there is no approval {part!r}")
+def _refuse_id(part: str, kind: str = "approval") -> NoReturn:
+    raise CommandError(f"there is no {kind} {part!r}")
 
 
 def _ask_approvals(named: str, ask: Callable[[Approvals], Awaitable[T]]) -> T:
@@ -264,6 +320,22 @@ def _print_table(titles: tuple[str, ...], rows: Iterable[tuple[object, ...]]) ->
     if not console.is_terminal:
         console.width = _WIDEST
     console.print(table)
+
+
+def _print_grants(grants: Sequence[Grant], *, as_json: bool, one: bool = False) -> None:
+    if as_json:
+        _print_json(attrs.asdict(grants[0]) if one else [attrs.asdict(each) for each in grants])
+    elif grants:
+        named = ("every caller" if each.principal is None else each.principal for each in grants)
+        places = ("everywhere" if each.conversation is None else each.conversation for each in grants)
+        ends = ("revoked" if each.until is None else each.until for each in grants)
+        rows = [
+            (each.id, each.tool, who, where, end, each.by, each.at)
+            for each, who, where, end in zip(grants, named, places, ends, strict=True)
+        ]
+        _print_table(("id", "tool", "principal", "conversation", "until", "given by", "since"), rows)
+    else:
+        print("there are no grants")
 
 
 def _write_arguments(found: Approval) -> str:

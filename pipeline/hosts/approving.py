@@ -6,7 +6,7 @@ its id, its conversation and its arguments, so it finds the approval that waits;
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TypeAlias, cast
 
 import attrs
@@ -24,6 +24,7 @@ from ..stores import StoreError
 from .framework import foresee
 from .signed_calls import Signer
 
+_UNNAMED = "the user of"  # begins the name of who decides, where a framework does not say it
 _logger = get_logger()
 
 
@@ -35,11 +36,14 @@ class Decision:
         approved: Whether the call may run.
         message: Words for the model, or for the record. Default "": none.
         by: Who decided. Default: the framework does not say.
+        always: Whether later calls of the tool, of the same principal and in the same conversation, may run as well.
+            Default False.
     """
 
     approved: bool
     message: str = ""
-    by: str = "the user of the framework"
+    by: str = f"{_UNNAMED} the framework"
+    always: bool = False
 
 
 # Returns the person's answer, None while there is none, or raises what the framework waits by.
@@ -129,10 +133,15 @@ class HostApprovals:
 
     async def _decide(self, approval: Approval, decision: Decision) -> bool:
         approvals = Approvals(self._stage.store)
-        decide: Callable[..., Awaitable[Approval]] = approvals.approve if decision.approved else approvals.reject
+        decide = approvals.approve if decision.approved else approvals.reject
+        # A framework shows its page to who asks, so with `four_eyes` whom it does not name may not decide.
+        by = approval.principal if self._stage.four_eyes and decision.by.startswith(_UNNAMED) else decision.by
         try:
-            await decide(approval.id, by=decision.by, message=decision.message)
+            decided = await decide(approval.id, by=by, message=decision.message)
+            if decision.always and decided is not None and decided.state == "approved":
+                who, where = approval.principal, approval.conversation
+                await approvals.grant(tool=approval.tool, by=by, principal=who, conversation=where)
         except StoreError:
             _logger.warning("Tool %.200r: the decision on it could not be kept", approval.tool)
             return False
-        return True
+        return decided is not None and decided.state != "pending"

@@ -334,8 +334,8 @@ def export_tools(
         principal: Finds who asks, in the ``RunnableConfig``. Default None: as in `ToolcallMiddleware`.
         conversation: Finds the conversation there. Default None: the ``thread_id``, if the run has one.
         ask: Whether a call that waits for a person interrupts the graph, which needs a checkpointer. It goes on with
-            ``Command(resume={"decision": "approve"})`` or ``"reject"``, and maybe ``message`` and ``by``. Default
-            False: the model reads that the call waits.
+            ``Command(resume={"decision": "approve"})`` or ``"reject"``, and maybe ``message``, ``by`` and
+            ``always``. Default False: the model reads that the call waits.
 
     Raises:
         SetupError: ``ask`` is true, and no stage of the pipeline asks for approval.
@@ -366,7 +366,8 @@ def _interrupt(approval: Approval) -> Decision | None:
     if answer.get("decision") not in ("approve", "reject") or answer.get("approval", approval.id) != approval.id:
         return None
     by = str(answer.get("by") or "the user of LangGraph")
-    return Decision(answer["decision"] == "approve", str(answer.get("message") or ""), by)
+    message, always = str(answer.get("message") or ""), answer.get("always") is True
+    return Decision(answer["decision"] == "approve", message, by, always)
 
 
 def _tell(call: Call, outcome: Outcome, wording: Wording | None) -> Any:

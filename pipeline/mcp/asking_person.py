@@ -17,7 +17,6 @@ import anyio
 import attrs
 
 from ..approvals import Approval, Approvals
-from ..base.setup_error import SetupError
 from ..engine.call import Call, Outcome, is_failure
 from ..engine.compose import Pipeline
 from ..engine.errors import AwaitingApproval
@@ -137,15 +136,15 @@ async def decide(approvals: Approvals, call: Call, id_: str, answer: Message) ->
     message = words if isinstance(words, str) else ""
     try:
         if decision == "approve":
-            await approvals.approve(id_, by=by, message=message)
+            decided = await approvals.approve(id_, by=by, message=message)
         elif decision in ("reject", "decline"):
-            await approvals.reject(id_, by=by, message=message)
+            decided = await approvals.reject(id_, by=by, message=message)
         else:
             return False
-    except (StoreError, SetupError) as exc:
+    except StoreError as exc:
         _give_up(call, exc)
         return False
-    return True
+    return decided is not None and decided.state != "pending"  # pending: who asks may not decide
 
 
 def _give_up(call: Call, exc: Exception) -> None:

@@ -10,12 +10,11 @@ from returns.result import Failure, Success
 
 from ..engine.call import Call, Outcome, ValidCall
 from ..engine.call_state import StateKey
-from ..engine.errors import Denied, NotExecuted
+from ..engine.errors import NotExecuted
 from ..engine.guards import Guard
 from ..messages import render
 from ..privacy import PublicText, approved
 from .facts import show_arguments
-from .rules import JUDGED
 
 PLANNED: StateKey[list[str]] = StateKey("toolcall-pipeline.planned")  # remarks of stages on the plan
 _SHOWN = 2_000  # characters of the arguments
@@ -29,17 +28,6 @@ def remark_on_plan(call: Call, remark: str = "") -> bool:
     if remark:
         remarks.append(remark)
     return True
-
-
-def judge_edit(call: ValidCall) -> Outcome | None:
-    """What the rules say of a call whose arguments a person has changed since they judged it; None: it may run."""
-    rules = call.get_state(JUDGED, None)
-    decision = None if rules is None else rules.decide(call)
-    if decision is None or decision.action in ("allow", "approve"):
-        return None
-    if decision.action == "dry_run":
-        return Failure(NotExecuted(describe_plan(call, ())))
-    return Failure(Denied("policy", decision.message))
 
 
 @attrs.frozen(eq=False)

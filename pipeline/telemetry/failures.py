@@ -39,6 +39,7 @@ _REASONS = frozenset(
         "store_away",
         "not_open",
         "approvals cannot be reached",
+        "approvals are not open in this process, or its lease ended",
         "the audit cannot be reached",
         "the ledger cannot be reached",
         "the ledger is not open in this process, or its lease ended",

@@ -22,7 +22,7 @@ from ...privacy import PublicText, approved, get_logger
 from ...tools.definition import Tool, refuse_as_name
 from ...tools.view import ToolView
 from ..call import Call, Outcome, ResolvedCall, ValidCall
-from ..errors import NeedsSetup, ResourceNotFound, ToolError, Unavailable
+from ..errors import NeedsSetup, ToolError, Unavailable
 from ..report import CallReport, LiveSink, notify
 from .order import check_order
 from .promises import Promises
@@ -349,9 +349,9 @@ class Pipeline(StageList):
             approval_id: The id of an `AwaitingApproval`, see `Approvals`.
 
         Returns:
-            The outcome of the call. It is AwaitingApproval until a decision is made, Denied if the call was rejected,
-            and ResourceNotFound if the id is unknown, it expired, or it is for another caller, version of the tool's
-            schema or version of the policy.
+            The outcome of the call. It is AwaitingApproval until a decision is made, and again with another id if the
+            tool would get other params than the person saw, or the version of the policy is another one; Denied if the
+            call was rejected; and ResourceNotFound if the id is unknown, is of another caller, or it expired.
 
         Raises:
             SetupError: No stage of this pipeline asks for approval.
@@ -362,13 +362,9 @@ class Pipeline(StageList):
         exc = await self._lifetime.open() if self._must_be_open else None
         if exc is not None:
             return Failure(_explain_closed("", exc))
-        call: Call | Failure[Any] = await stage.find_call(approval_id)
-        if isinstance(call, Failure):
-            return cast("Outcome", call)
         principal, _, conversation = self._asker
-        if principal not in ("", call.principal) or conversation not in ("", call.conversation):
-            return Failure(ResourceNotFound(approved("There is no such approval.")))
-        return await self(call)
+        call: Call | Outcome = await stage.find_call(approval_id, principal, conversation)
+        return await self(call) if isinstance(call, Call) else call
 
     def redact(self, call: Call, /) -> Call:
         """The call as it may be recorded: without what its tool declares to be secret, and as `Trace` redacts it."""

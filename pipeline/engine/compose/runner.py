@@ -103,8 +103,10 @@ class Runner:
         redact = promises.redact_with(getattr(each.obj, "redact", None) for each in observers)
         self.redaction = RedactionPolicy(registries, redact, foreign_text)
         gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
-        self._guards_of_reads = Guards.of_calls(gates)
         self._guards_of_callers = Guards.of_calls(gates, Origin(ref(self)))
+        # What a person has changed goes through all stages again, so that stage must know them.
+        asks = any(stage.placement.kind == "approve" for stage in stages)
+        self._guards_of_reads = self._guards_of_callers if asks else Guards.of_calls(gates)
         self._flights = Flights()
         self._has_ledger = any(stage.placement.kind == "ledger" for stage in stages)
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
