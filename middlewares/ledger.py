@@ -17,21 +17,22 @@ from ..base.setup_error import SetupError
 from ..engine.call import Outcome, ValidCall, make_uuid
 from ..engine.compose import Handler, Placement
 from ..engine.errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
-from ..engine.guards import Guard, Guards
+from ..engine.guards import Guard, Guards, landed_of
+from ..once.decision import decide
 from ..once.in_process import Flight, ask_verify, read_end, settle_lost
 from ..once.kept_outcomes import read_outcome, write_outcome
-from ..once.ledger_records import Claim, Delivery, Intent, Known, Names, Records, read_lost, read_open
+from ..once.ledger_records import UNDECIDED, Claim, Delivery, Known, Names, Records, Seen, read_lost, read_open
 from ..once.owners import Owner, lives
 from ..once.row_versions import VERSION, NewerRowError, read_mark
 from ..policies.plan import remark_on_plan
 from ..privacy import get_logger
-from ..stores import Entry, Memory, Store, StoreError
+from ..stores import Memory, Store, StoreError
 
 _TRIES = 1000  # of a claim that others keep changing
 _LONGEST_SECRET = 64  # bytes, as of a key of BLAKE2b
 _FIRST_POLL, _LAST_POLL = 0.02, 0.5  # seconds
 _CLOSING = 5.0  # seconds for the end of a call that was cancelled
-_UNDECIDED = ("lift", "lost")
+_NOTHING = Seen(None, {})
 _logger = get_logger()
 
 
@@ -184,7 +185,7 @@ class Ledger:
             if self._has_old_rows is None:
                 self._has_old_rows = await read_mark(self.store)
             before = names.as_before(call, self.secret) if self._has_old_rows else None
-            claim = await self._find_success(call, names, before) or await self._claim(call, names, before, owner)
+            claim = await self._find_success(call, names, before) or await self._arrive(call, names, before, owner)
         except (SetupError, NewerRowError) as exc:
             return self._refuse(call, str(exc))
         except StoreError as exc:
@@ -227,7 +228,7 @@ class Ledger:
     async def _end(self, claim: Claim, call: ValidCall, guards: Guards, outcome: Outcome | None, owner: Owner) -> None:
         """Write how it ended, also in a task that is cancelled; if the store gives no answer, later."""
         known = _read_known(guards, outcome)
-        if known in _UNDECIDED and (outcome is None or call.tool.effect == "mutating"):
+        if known in UNDECIDED and (outcome is None or call.tool.effect == "mutating"):
             outcome = _unknown(call)  # for those who ask again, whatever was said first
         error: object = cast("Any", outcome).failure() if type(outcome) is Failure else None
         is_kept = outcome is not None and not (known == "no" and isinstance(error, (NotExecuted, Unavailable)))
@@ -263,7 +264,7 @@ class Ledger:
                 if not written:
                     self._late.insert(0, write)
 
-    async def _claim(self, call: ValidCall, names: Names, before: Names | None, owner: Owner) -> Claim | Outcome:
+    async def _arrive(self, call: ValidCall, names: Names, before: Names | None, owner: Owner) -> Claim | Outcome:
         """The right to run, or the answer in place of it.
 
         Args:
@@ -275,41 +276,72 @@ class Ledger:
         Raises:
             StoreError: The store gave no answer.
         """
-        until, poll = timing.monotonic() + self.max_wait, _FIRST_POLL
-        key = call.idempotency_key or (make_uuid() if call.tool.effect == "keyed" else "")
-        new: Delivery = {"v": VERSION, "state": "begun", "owner": owner.name, "intent": names.intent, "key": key}
+        until = timing.monotonic() + self.max_wait
+        own_key = call.idempotency_key or (make_uuid() if call.tool.effect == "keyed" else "")
+        new: Delivery = {"v": VERSION, "state": "begun", "owner": owner.name, "intent": names.intent, "key": own_key}
         new |= self._describe(call)
         claim: Claim | None = None
         if before is None:  # most calls are the first of their kind
-            claim = await self._begin(call, owner, names, new, None, (None, {}), ())
+            claim = await self._begin(call, owner, names, new, _NOTHING)
         first = names
-        for _ in range(_TRIES):
+        for tried in range(_TRIES):
             if claim is not None:
                 return claim
             names = await self._records.choose(first, before)
-            entry, kept = await self._records.read(names.delivery)
-            mine = {**new, "intent": names.intent}
-            if entry is not None:
-                if kept["state"] == "begun" and await lives(self.store, kept["owner"], names.id):
-                    if timing.monotonic() >= until:
-                        return _away(call.tool.name, "this very call still runs; its result is not known yet")
-                    await self._flush()  # perhaps of a claim that could not be withdrawn at once
-                    await self._wait(names.id, poll)
-                    poll = min(poll * 1.5, _LAST_POLL)
-                    continue
-                answer = await self._come_again(call, names, entry, kept)
-                if answer is not None:
-                    return answer
+            seen = await self._records.look(names)
+            kept, mine = seen.delivery, {**new, "intent": names.intent}
+            if kept:
                 mine |= {"v": kept.get("v", 1), "key": kept["key"], "at": kept["at"], "runs": kept["runs"] + 1}
-            seen = await self._records.read(names.intent)
-            version = None if entry is None else entry.version
-            answer, died, key = await self._ask_others(call, names, seen[1], mine, version)
-            if answer is not None:
+            answer = await self._decide(call, names, seen, mine, until, tried)
+            if isinstance(answer, str):
+                mine["key"] = answer or mine["key"]
+                claim = await self._begin(call, owner, names, mine, seen)
+            elif answer is not None:
                 return answer
-            if died is not None:
-                mine["key"] = mine["key"] if entry is not None else key or mine["key"]
-                claim = await self._begin(call, owner, names, mine, version, seen, died)
         return _away(call.tool.name, "busy")
+
+    async def _decide(
+        self, call: ValidCall, names: Names, seen: Seen, mine: Delivery, until: float, tried: int
+    ) -> Outcome | str | None:
+        """The answer to a call; or the key with which its body runs, "": its own. None: look again.
+
+        Args:
+            call: The call.
+            names: Its names.
+            seen: What is known of it.
+            mine: Its record, if it runs.
+            until: When it has waited long enough, by ``timing.monotonic``.
+            tried: How often this was asked before.
+        """
+        effect, kept = call.tool.effect, seen.delivery
+        for met in seen.met:
+            is_own = met.id == names.id
+            step = decide(met.arrives, effect, is_equal=met.is_equal)
+            if step == "wait":
+                if timing.monotonic() >= until:
+                    return _away(call.tool.name, "this very call still runs; its result is not known yet")
+                await self._flush()  # perhaps of a claim that could not be withdrawn at once
+                await self._wait(names.id, min(_FIRST_POLL * 1.5**tried, _LAST_POLL))
+                return None
+            if step == "answer":
+                return self._mark(call, read_outcome(kept["outcome"], call.tool), kept["done"])
+            if step == "run with its key":
+                return met.key
+            if step == "run":
+                continue
+            if met.known == "lift" and not is_own and await self._records.has_changed(names, met.at):
+                await self._records.lift(met.id, names.intent)
+                return None
+            # One that is not strictly equal cannot stand for the lost call, whose key and answer are not its own.
+            found = await ask_verify(call, call, met.key) if met.is_equal else None
+            step = decide(met.arrives, effect, is_equal=met.is_equal, found=landed_of(found))
+            if step == "refuse":
+                return self._mark(call, _unknown(call), kept.get("done")) if is_own else _unknown(call)
+            outcome = write_outcome(cast("Outcome", found), call) if step == "answer" else None
+            also = [] if outcome is None or is_own else self._records.answer(names, mine, seen.entry, outcome)
+            decided = await self._records.decide(met.id, names.intent, outcome, "verify", also)
+            return self._mark(call, cast("Outcome", found)) if decided and step == "answer" else None
+        return ""
 
     async def _find_success(self, call: ValidCall, names: Names, before: Names | None) -> Outcome | None:
         """The success of an equal call of an earlier reply; None: there was none.
@@ -325,16 +357,7 @@ class Ledger:
                 return self._mark(call, outcome, done["done"])
         return None
 
-    async def _begin(  # one claim
-        self,
-        call: ValidCall,
-        owner: Owner,
-        names: Names,
-        delivery: Delivery,
-        expect: int | None,
-        seen: tuple[Entry | None, Intent],
-        died: tuple[str, ...],
-    ) -> Claim | None:
+    async def _begin(self, call: ValidCall, owner: Owner, names: Names, delivery: Delivery, seen: Seen) -> Claim | None:
         """Claim it. A task that is cancelled takes it back: a claim without an end would look like a lost body."""
         if names.id in owner.running:  # a twin in this process
             return None
@@ -342,7 +365,7 @@ class Ledger:
         claim: Claim | None = None
         maybe_written = False
         try:
-            claim = await self._records.begin(call, owner, names, delivery, expect, seen, died)
+            claim = await self._records.begin(call, owner, names, delivery, seen)
             return claim
         except StoreError as exc:
             maybe_written = exc.maybe_written
@@ -370,59 +393,6 @@ class Ledger:
         finally:
             if not withdrawn:
                 self._late.append(withdraw)
-
-    async def _come_again(self, call: ValidCall, names: Names, entry: Entry, kept: Delivery) -> Outcome | None:
-        """The answer of a delivery that does not run any more; None: it may run again, if the store agrees."""
-        known: Known = kept.get("known", "lost")
-        if kept["state"] == "ended" and known not in _UNDECIDED:
-            return self._mark(call, read_outcome(kept["outcome"], call.tool), kept["done"])
-        if call.tool.effect != "mutating":
-            return None
-        found = await ask_verify(call, call, kept["key"])
-        if type(found) is Failure:
-            return None  # it did not happen, and never will
-        if found is None and kept["state"] == "ended":
-            return self._mark(call, _unknown(call), kept["done"])
-        outcome = _unknown(call) if found is None else found
-        known = "lost" if found is None else "yes"
-        if not await self._records.settle(names, entry, kept, known, write_outcome(outcome, call)):
-            return None  # it has changed, and a claim by this version will fail
-        return self._mark(call, outcome)
-
-    async def _ask_others(
-        self, call: ValidCall, names: Names, intent: Intent, mine: Delivery, version: int | None
-    ) -> tuple[Outcome | None, tuple[str, ...] | None, str]:
-        """Ask equal calls: the answer, if the call must not run; those that died; and the key that it has to take.
-
-        None in place of those that died: the intent has changed, and must be read again.
-        """
-        lost = {id_: read_lost(kept) for id_, kept in intent.get("lost", {}).items()}
-        died: list[str] = []
-        for id_, kept in intent.get("open", {}).items():
-            owner, key, strict = read_open(kept)
-            if not await lives(self.store, owner, id_):
-                lost[id_] = key, "lost", intent["at"], strict
-                died.append(id_)
-        if call.tool.effect != "keyed":  # it has been asked what became of it
-            lost.pop(names.id, None)
-        for id_, (key, known, at, strict) in sorted(lost.items(), key=lambda each: each[1][3] != names.strict):
-            is_equal = id_ == names.id or (bool(strict) and strict == names.strict)
-            if call.tool.effect == "idempotent":
-                break
-            if known == "lift" and await self._records.has_changed(names, at):
-                await self._records.lift(id_, names.intent)
-                return None, None, ""
-            if call.tool.effect == "keyed" and is_equal:
-                return None, tuple(died), key
-            # One that is not strictly equal cannot stand for the lost call, whose key and answer are not its own.
-            found = await ask_verify(call, call, key) if is_equal else None
-            if found is None:
-                return _unknown(call), None, ""
-            outcome = write_outcome(found, call) if type(found) is Success else None
-            also = [] if outcome is None else self._records.answer(names, mine, version, outcome)
-            decided = await self._records.decide(id_, names.intent, outcome, "verify", also)
-            return (self._mark(call, found) if decided and outcome is not None else None), None, ""
-        return None, tuple(died), ""
 
     async def _wait(self, id_: str, seconds: float) -> None:
         flight = self._flights.get(id_)

@@ -16,11 +16,9 @@ from ..engine.guards import Guards
 from ..engine.report import CallReport
 from ..messages import Wording, render
 from ..messages.odd_fields import coerce_error_fields
-from ..once import Conversation
-from .effects import Effects, TurnGuard, requires_retry
-from .identity import check, identify
+from ..once import Conversation, Done, Identity, TurnGuard
 from .records import Answered, Record
-from .requests import Request, find_repeat, inherit_context, match_requests
+from .requests import Request, check, find_repeat, inherit_context, match_requests, requires_retry
 
 GUIDANCE = (
     "The previous tool call(s) need additional information. Please retry with the missing parameters based on the "
@@ -57,7 +55,7 @@ class TurnState:
     latest: list[Request] = attrs.field(factory=list[Request])  # those that ran last
     records: list[Record] = attrs.field(factory=list[Record])
     question: str | None = None
-    effects: Effects = attrs.field(factory=Effects)
+    done: list[Done] = attrs.field(factory=list[Done])
     scope: Conversation = attrs.field(factory=Conversation)  # what is undecided, for calls without a conversation
     replies: int = 0  # whose calls have run
 
@@ -90,7 +88,7 @@ class TurnState:
         twins = find_twins(reply)
         single = [call for index, call in enumerate(reply) if index not in twins]
         checked = [check(self.pipeline, call) for call in single]
-        repeats = [find_repeat(identify(call), ended) for call in checked]
+        repeats = [find_repeat(Identity.of(call), ended) for call in checked]
         others = [call for call, repeat in zip(checked, repeats, strict=True) if repeat is None]
         matches = iter(match_requests(others, self.open))
         assigned: list[tuple[Request, Call]] = []
@@ -120,7 +118,7 @@ class TurnState:
         ]
         calls = [assigned[place][1] for place in running]
         self.replies += 1
-        guards = [TurnGuard(self.effects, self.replies, self.scope) for _ in calls]
+        guards = [TurnGuard(self.done, self.replies, self.scope) for _ in calls]
         reports: dict[int, CallReport] = {}
 
         async def run(index: int, call: Call) -> Outcome:
@@ -135,13 +133,13 @@ class TurnState:
         self.latest = []
         for index, place in enumerate(running):
             request, call = assigned[place]
-            if guards[index].repeated is not None:  # the checks alone did not show it; the request stays as it is
+            if guards[index].repeated:  # the checks alone did not show it; the request stays as it is
                 request = Request(call)
                 request.outcome = self._word(outcomes[index])
                 request.text = render(request.outcome, wording=self.wording)
                 answers[place] = request
                 continue
-            request.identity = guards[index].identity or identify(check(self.pipeline, call))
+            request.identity = guards[index].identity or Identity.of(check(self.pipeline, call))
             self._note_outcome(request, call, outcomes[index], reports.get(index))
             self.latest.append(request)
         told = [answers[firsts[id(each)]] for each, _ in assigned]

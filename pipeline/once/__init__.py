@@ -1,8 +1,9 @@
 """Once: which delivery a call is, which intent it has, and what a pipeline does with one that came before."""
 
 from .digests import NotPlainError, digest, join_digest
-from .in_process import InScope, once_per_intent
+from .in_process import once_per_intent
 from .intents import DELIVERY, are_alike, are_written_alike, delivery_of, intent_of, read_asked, write_arguments
+from .turn_guard import Done, Identity, TurnGuard
 from .undecided import CONVERSATIONS, Conversation, Conversations, Lost
 
 __all__ = [
@@ -10,9 +11,11 @@ __all__ = [
     "DELIVERY",
     "Conversation",
     "Conversations",
-    "InScope",
+    "Done",
+    "Identity",
     "Lost",
     "NotPlainError",
+    "TurnGuard",
     "are_alike",
     "are_written_alike",
     "delivery_of",

@@ -39,6 +39,7 @@ from ..engine.errors import (
 )
 from ..engine.guards import Guards, OneEffect, as_not_landed, landed_of
 from ..privacy import approved
+from .decision import decide
 from .intents import are_written_alike
 from .undecided import CONVERSATIONS, Conversation, Lost
 
@@ -236,28 +237,34 @@ def _lift(call: ValidCall, effect: OneEffect, scope: Conversation | None) -> Non
 async def _ask_known(call: ValidCall, known: Conversation) -> tuple[Lost | None, Outcome | None]:
     """The lost call that a call repeats and whose key it has to take; and the answer, if it must not run."""
     tool = call.tool
-    while tool.effect in _REMEMBERED and (found := known.find(call, getattr(call, "params", None))) is not None:
+    while _is_remembered(tool) and (found := known.find(call, getattr(call, "params", None))) is not None:
         lost, is_equal = found
-        if tool.effect == "keyed" and is_equal:
+        if decide("undecided", tool.effect, is_equal=is_equal) == "run with its key":
             return lost, None
         began = perf_counter_ns()
         answer = await ask_verify(call, lost.call or (call if is_equal else None), lost.key)
-        if answer is None:
+        step = decide("undecided", tool.effect, is_equal=is_equal, found=landed_of(answer))
+        if step == "refuse":
             if call.report is not None:
                 took = (ended := perf_counter_ns()) - began
                 call.report.rows.append(("once", began, ended, OutcomeUnknown.kind, 0, _UNDECIDED, took))
             return None, _unknown(tool)
         known.decide(lost)
-        if type(answer) is Success and is_equal:
+        if step == "answer":
             if call.report is not None:
                 call.report.replayed = True
             return None, answer
     return None, _refuse_more(known, tool)
 
 
+def _is_remembered(tool: Tool[..., Any]) -> bool:
+    """Whether a call of a tool may be held up by one that is undecided."""
+    return decide("undecided", tool.effect) != "run"
+
+
 def _refuse_more(known: Conversation, tool: Tool[..., Any]) -> Outcome | None:
     """Unavailable, where a lost call of the tool could not be remembered; else None."""
-    if tool.effect in _REMEMBERED and known.is_full(tool):
+    if _is_remembered(tool) and known.is_full(tool):
         return Failure(Unavailable(tool.name, "too many calls of it are undecided in this conversation"))
     return None
 
@@ -375,10 +382,10 @@ def _refuse(call: Any) -> Outcome | None:
 
 def _refuse_in(known: Conversation, call: Any) -> Outcome | None:
     tool: Tool[..., Any] | None = getattr(call, "tool", None)
-    if tool is None or tool.effect not in _REMEMBERED or not known:
+    if tool is None or not known or not _is_remembered(tool):
         return None
     found = known.find(call, getattr(call, "params", None))
-    if found is not None and not (tool.effect == "keyed" and found[1]):
+    if found is not None and decide("undecided", tool.effect, is_equal=found[1]) == "ask":
         return _unknown(tool)
     return _refuse_more(known, tool)
 
@@ -389,7 +396,7 @@ def _unknown(tool: Tool[..., Any]) -> Outcome:
 
 def _remember(call: ValidCall, effect: OneEffect, scope: Conversation | None, *, liftable: bool) -> None:
     tool = effect.begun_tool
-    if tool is None or tool.effect not in _REMEMBERED or tool.composite:
+    if tool is None or tool.composite or not _is_remembered(tool):
         return
     if scope is None and not call.conversation:
         return
@@ -421,7 +428,6 @@ def _tell_part(error: Any, tool: Tool[..., Any] | None) -> Outcome | None:
     return Failure(attrs.evolve(error, details=attrs.evolve(error.details, suggestion=advice)))
 
 
-_REMEMBERED = ("mutating", "keyed")
 _UNDECIDED = "an equal call of this conversation is undecided"
 _FOUND = {True: "its answer was lost, and verify= found that it took effect", False: "verify= found that it did not"}
 _WITH_DETAILS = (ResourceNotFound, ExecutionFailed, Denied, NeedsSetup, InvalidParams)
