@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
+from threading import Lock
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -20,7 +22,7 @@ from ..engine.errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
 from ..engine.guards import Guard, Guards, landed_of
 from ..once.decision import decide
 from ..once.in_process import Flight, ask_verify, read_end, settle_lost
-from ..once.kept_outcomes import read_outcome, write_outcome
+from ..once.kept_outcomes import NOT_KEPT, read_outcome, write_outcome
 from ..once.ledger_records import UNDECIDED, Claim, Delivery, Known, Names, Records, Seen, read_lost, read_open
 from ..once.owners import Owner, lives
 from ..once.row_versions import VERSION, NewerRowError, read_mark
@@ -33,6 +35,7 @@ _LONGEST_SECRET = 64  # bytes, as of a key of BLAKE2b
 _FIRST_POLL, _LAST_POLL = 0.02, 0.5  # seconds
 _CLOSING = 5.0  # seconds for the end of a call that was cancelled
 _NOTHING = Seen(None, {})
+_STILL_RUNS = "this very call still runs; its result is not known yet"
 _logger = get_logger()
 
 
@@ -120,6 +123,8 @@ class Ledger:
     _has_old_rows: bool | None = attrs.field(init=False, default=None, repr=False)
     _owner: Owner | None = attrs.field(init=False, default=None, repr=False)
     _flights: dict[str, Flight] = attrs.field(init=False, factory=dict[str, Flight], repr=False)
+    _arriving: dict[str, Flight] = attrs.field(init=False, factory=dict[str, Flight], repr=False)
+    _flushing: Lock = attrs.field(init=False, factory=Lock, repr=False)
     _late: list[Callable[[], Awaitable[object]]] = attrs.field(init=False, factory=list[Any], repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -160,36 +165,81 @@ class Ledger:
         owner, self._owner = self._owner, None
         if owner is not None:
             with anyio.move_on_after(_CLOSING):
-                while not await _is_written(self._flush):  # noqa: ASYNC110  # a store sends no event when it is back
-                    await anyio.sleep(_LAST_POLL)
+                while self._late:  # a store sends no event when it is back
+                    await self._flush()
+                    await anyio.sleep(_LAST_POLL if self._late else 0)
             if self._late:
                 _logger.warning("Ends of calls that are not in the ledger, and count as lost: %d", len(self._late))
             await owner.close()
 
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
         """The inside's outcome, or the kept one of a delivery that came before."""
-        tool = call.tool
-        if tool.effect == "read" or tool.composite or remark_on_plan(call):
+        if _is_left_alone(call):
             return call_next(call)
         return self._run(call, call_next)
 
-    async def _run(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+    def look_up(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
+        """Answer a delivery that came before. The pipeline puts this ahead of all that may hold a call back.
+
+        So a redelivery takes nothing from a limit, and none refuses it in place of its answer. Whatever has to be said
+        of another call, and whether the store can be reached, is said at the place of the stage.
+        """
+        if _is_left_alone(call) or not (call.id or self.repeats == "replay"):
+            return call_next(call)
+        return self._look_up(call, call_next)
+
+    async def _look_up(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+        until, flight = timing.monotonic() + self.max_wait, Flight(call)
+        names = Names.of(call, self.secret)
+        try:
+            while (first := self._arriving.setdefault(names.id, flight)) is not flight:
+                with anyio.move_on_after(until - timing.monotonic()):
+                    await first.wait()
+                if timing.monotonic() >= until:
+                    return _away(call.tool.name, _STILL_RUNS)
+            answer: Outcome | str | None = None
+            with suppress(SetupError, StoreError):
+                before = await self._prepare(call, names)
+                answer = await self._find_success(call, names, before)
+                for tried in range(_TRIES):
+                    if answer is not None:
+                        break
+                    chosen = await self._records.choose(names, before)
+                    seen = await self._records.look(chosen, whole=False)
+                    answer = await self._decide(call, chosen, seen, {}, until, tried)
+            return await call_next(call) if answer is None or isinstance(answer, str) else answer
+        finally:
+            if self._arriving.get(names.id) is flight:
+                del self._arriving[names.id]
+            flight.end(None)
+
+    async def _prepare(self, call: ValidCall, names: Names) -> Names | None:
+        """Be ready for a call; returns its names in the release before. None: no such row is left.
+
+        Raises:
+            StoreError: The store gave no answer.
+            SetupError: As `read_mark`.
+        """
         if self._owner is None and self.opens_itself:
             self._owner = Owner(self.store, self.lease, self._flush)
-        owner = self._owner
-        if owner is None or not owner.may_begin:
-            return self._refuse(call, "the ledger is not open in this process, or its lease ended")
-        names = self._name(call)
-        try:
+        if self._late:
             await self._flush()
-            if self._has_old_rows is None:
-                self._has_old_rows = await read_mark(self.store)
-            before = names.as_before(call, self.secret) if self._has_old_rows else None
+        if self._has_old_rows is None:
+            self._has_old_rows = await read_mark(self.store)
+        return names.as_before(call, self.secret) if self._has_old_rows else None
+
+    async def _run(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+        tool, names = call.tool.name, Names.of(call, self.secret)
+        try:
+            before = await self._prepare(call, names)
+            owner = self._owner
+            if owner is None or not owner.may_begin:
+                return _away(tool, "the ledger is not open in this process, or its lease ended")
             claim = await self._find_success(call, names, before) or await self._arrive(call, names, before, owner)
         except (SetupError, NewerRowError) as exc:
-            return self._refuse(call, str(exc))
-        except StoreError as exc:
-            return self._refuse(call, "the ledger cannot be reached", exc)
+            return _away(tool, str(exc))
+        except StoreError:
+            return _away(tool, "the ledger cannot be reached")
         if not isinstance(claim, Claim):
             return claim
         names = claim.names
@@ -212,19 +262,6 @@ class Ledger:
             self._flights.pop(names.id, None)
             flight.end(outcome)
 
-    def _name(self, call: ValidCall) -> Names:
-        """The keys of a call."""
-        return Names.of(call, self.secret)
-
-    def _describe(self, call: ValidCall) -> Delivery:
-        """Describe a delivery, beside its state."""
-        return {"tool": call.tool.name, "at": timing.wall_time(), "runs": 1}
-
-    def _refuse(self, call: ValidCall, reason: str, cause: StoreError | None = None) -> Outcome:
-        """The answer to a call that does not begin, for it could not be kept that it does."""
-        del cause
-        return _away(call.tool.name, reason)
-
     async def _end(self, claim: Claim, call: ValidCall, guards: Guards, outcome: Outcome | None, owner: Owner) -> None:
         """Write how it ended, also in a task that is cancelled; if the store gives no answer, later."""
         known = _read_known(guards, outcome)
@@ -237,8 +274,15 @@ class Ledger:
         if self.repeats == "replay" and known == "yes" and kept is not None and claim.names.succeeded:
             success = {"id": claim.names.id, "reply": call.reply, "outcome": kept, "done": timing.wall_time()}
 
+        is_late = False
+
         async def write() -> None:
-            await self._records.end(claim, known, kept, success)
+            try:
+                await self._records.end(claim, known, kept, success)
+            except Exception:
+                if not is_late or kept is None:
+                    raise
+                await self._records.end(claim, known, NOT_KEPT)  # perhaps it is the answer that the store refuses
             owner.running.discard(claim.names.id)
 
         written = False
@@ -249,20 +293,39 @@ class Ledger:
                 written = await _is_written(write)
             raise
         finally:
+            if known in UNDECIDED and guards.effect is not None:
+                guards.effect.forget = partial(self._learn, claim.names, call)
             if not written:
+                is_late = True
                 self._late.append(write)
                 _logger.warning("Tool %.200r: its end is not in the ledger yet", call.tool.name)
 
+    async def _learn(self, names: Names, call: ValidCall, found: Outcome) -> None:
+        """Write what ``verify=`` found once the call was cut off by a time limit around this stage."""
+        kept = write_outcome(found, call) if type(found) is Success else None
+
+        async def write() -> None:
+            await self._records.decide(names.id, names.intent, kept, "verify")
+
+        if not await _is_written(write):
+            self._late.append(write)
+
     async def _flush(self) -> None:
-        """Write what could not be written, each by one caller: a claim may come again once it is withdrawn."""
-        while self._late:
-            write, written = self._late.pop(0), False
-            try:
-                await write()
-                written = True
-            finally:
-                if not written:
-                    self._late.insert(0, write)
+        """Write what could not be written. None of them waits for another, and each is written by one caller."""
+        with self._flushing:
+            late = self._late[:]
+            del self._late[: len(late)]
+        async with anyio.create_task_group() as tasks:
+            for write in late:
+                tasks.start_soon(self._write_late, write)
+
+    async def _write_late(self, write: Callable[[], Awaitable[object]]) -> None:
+        written = False
+        try:
+            written = await _is_written(write)
+        finally:
+            if not written:
+                self._late.append(write)
 
     async def _arrive(self, call: ValidCall, names: Names, before: Names | None, owner: Owner) -> Claim | Outcome:
         """The right to run, or the answer in place of it.
@@ -279,7 +342,7 @@ class Ledger:
         until = timing.monotonic() + self.max_wait
         own_key = call.idempotency_key or (make_uuid() if call.tool.effect == "keyed" else "")
         new: Delivery = {"v": VERSION, "state": "begun", "owner": owner.name, "intent": names.intent, "key": own_key}
-        new |= self._describe(call)
+        new |= {"tool": call.tool.name, "at": timing.wall_time(), "runs": 1}
         claim: Claim | None = None
         if before is None:  # most calls are the first of their kind
             claim = await self._begin(call, owner, names, new, _NOTHING)
@@ -319,7 +382,7 @@ class Ledger:
             step = decide(met.arrives, effect, is_equal=met.is_equal)
             if step == "wait":
                 if timing.monotonic() >= until:
-                    return _away(call.tool.name, "this very call still runs; its result is not known yet")
+                    return _away(call.tool.name, _STILL_RUNS)
                 await self._flush()  # perhaps of a claim that could not be withdrawn at once
                 await self._wait(names.id, min(_FIRST_POLL * 1.5**tried, _LAST_POLL))
                 return None
@@ -467,7 +530,15 @@ async def _is_written(write: Callable[[], Awaitable[object]]) -> bool:
         await write()
     except StoreError:
         return False
+    except Exception:  # of a store of somebody's own: what it raises must not end the call, nor keep others waiting
+        _logger.warning("A store of a ledger raised what is no StoreError", exc_info=True)
+        return False
     return True
+
+
+def _is_left_alone(call: ValidCall) -> bool:
+    """Whether nothing is kept of a call: it changes nothing, or leaves that to the calls that it makes."""
+    return call.tool.effect == "read" or call.tool.composite or remark_on_plan(call)
 
 
 def _read_known(guards: Guards, outcome: Outcome | None) -> Known:

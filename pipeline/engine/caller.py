@@ -52,10 +52,10 @@ class Caller:
 
     _runner: Runner
     _inherited: tuple[InheritedGuard, ...]
-    _outer: Call = attrs.field(repr=False)
+    outer: ResolvedCall = attrs.field(repr=False)
 
     @staticmethod
-    def of(call: Call) -> Caller | None:
+    def of(call: ResolvedCall) -> Caller | None:
         """The caller of the tool of this call. Of a pipeline in a pipeline it is the outer one.
 
         None if the call came through no pipeline, or has ended.
@@ -76,7 +76,7 @@ class Caller:
     async def __call__(self, call: Call, /) -> Outcome:
         """Run one call."""
         guards = tuple(guard.inherit() for guard in self._inherited)
-        outer = self._outer
+        outer = self.outer
         asked = call.asked_by(outer.principal, outer.deps, outer.conversation, outer.reply)
         outcome = await self._runner.run(asked.under(None, Guards.of(*guards) if guards else None))
         for guard in guards:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from ..engine.errors import Landed
-    from ..tools.definition import Effect
+    from ..tools.tool_options import Effect
 
 Arrival: TypeAlias = Literal["runs", "ended", "lost", "undecided", "done", "beside", "new"]
 Step: TypeAlias = Literal["run", "run with its key", "wait", "answer", "ask", "refuse"]

@@ -1,13 +1,15 @@
 """Once per intent: a call of a conversation, with what is known there of equal calls before it and beside it.
 
-A twin, which is the same delivery while that one runs, waits for its answer, in any thread and event loop. A call whose
-intent is undecided does not run (mutating), or runs with the key of the lost call (keyed). `Conversations` keeps what
-is undecided; digests are made only once something is.
+A twin, which is the same delivery, waits for its answer, in any thread and event loop, and within its reply it gets the
+answer also after the end. A call whose intent is undecided does not run (mutating), or runs with the key of the lost
+call (keyed). `Conversations` keeps what is undecided; digests are made only once something is.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from inspect import isawaitable
 from threading import Lock
@@ -40,7 +42,7 @@ from ..engine.errors import (
 from ..engine.guards import Guards, OneEffect, as_not_landed, landed_of
 from ..privacy import approved
 from .decision import decide
-from .intents import are_written_alike
+from .intents import WITHIN, are_written_alike
 from .undecided import CONVERSATIONS, Conversation, Lost
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
 Inside: TypeAlias = Callable[[Any], Awaitable[Outcome]]
 FlightKey: TypeAlias = tuple[object, ...]
+_MAX_ENDED = 100  # answers that a pipeline keeps for calls of a reply
 
 
 class InScope(InheritedGuard):
@@ -85,23 +88,45 @@ class Flight:
 
 @attrs.define(eq=False)
 class Flights:
-    """The deliveries that run in one pipeline.
+    """The deliveries that run in one pipeline, and those of the last replies that have ended.
 
     Attributes:
         running: The calls.
         waiting: Those that another call waits for. It is looked at after the end of a call only where it is not empty.
+        ended: The arguments and answers of calls of a known reply whose bodies began and whose ends are known.
     """
 
     running: dict[FlightKey, Call] = attrs.field(factory=dict[FlightKey, Call])
     waiting: dict[FlightKey, Flight] = attrs.field(factory=dict[FlightKey, Flight])
+    ended: OrderedDict[FlightKey, tuple[object, Outcome]] = attrs.field(factory=OrderedDict[Any, Any])
 
-    def board(self, key: FlightKey, call: Call) -> Flight | None:
-        """The flight of a call that runs, to wait for. None: it has ended meanwhile."""
-        flight = self.waiting.setdefault(key, Flight(call))
-        if flight.call is call and self.running.get(key) is call:
-            return flight  # its end is after this, and sees the flight
-        self.land(key, call, None)
-        return None
+    async def join(self, key: FlightKey, call: Call) -> tuple[FlightKey | None, Outcome | None]:
+        """Wait for the twin that runs. Its answer; or without one the key under which the call runs, None if none."""
+        while (first := self.running.setdefault(key, call)) is not call:
+            if not are_written_alike(first, call):
+                return None, None  # its id was given to another call
+            flight = self.waiting.setdefault(key, Flight(first))
+            if (
+                flight.call is not first or self.running.get(key) is not first
+            ):  # else its end is after this, and sees it
+                self.land(key, first, None)
+                await lowlevel.checkpoint()  # it ends just now, in another thread
+                continue
+            await flight.wait()
+            if flight.outcome is not None:
+                return None, _mark(call, flight.outcome)
+        return key, None
+
+    def leave(self, key: FlightKey, call: Call, effect: OneEffect, outcome: Outcome | None) -> None:
+        """A call has ended, as with `land`. A known answer is kept for the rest of its reply."""
+        if call.reply and outcome is not None and effect.begun_tool is not None and _is_known(effect, outcome):
+            self.ended[key] = call.arguments, outcome  # before a twin may run
+            if len(self.ended) > _MAX_ENDED:
+                with suppress(KeyError):  # another thread has emptied it
+                    self.ended.popitem(last=False)
+        del self.running[key]
+        if self.waiting:
+            self.land(key, call, outcome)
 
     def land(self, key: FlightKey, call: Call, outcome: Outcome | None) -> None:
         """A call has ended; None: it was cancelled, or a stage raised."""
@@ -109,6 +134,12 @@ class Flights:
         if flight is not None and flight.call is call:  # not of one that has the key by now
             self.waiting.pop(key, None)
             flight.end(outcome)
+
+    def recall(self, key: FlightKey, call: Call) -> Outcome | None:
+        """The answer of the same delivery, which has ended within this reply; None: there is none."""
+        arguments, outcome = self.ended.get(key, (None, None))
+        alike = outcome is not None and are_written_alike(attrs.evolve(call, arguments=arguments), call)
+        return _mark(call, outcome) if outcome is not None and alike else None
 
 
 class _Locks:
@@ -135,13 +166,17 @@ async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, fl
     scope = None if call.conversation else _find_scope(call)
     effect.ask = _refuse if scope is None else partial(_refuse_in, scope)
     key: FlightKey | None = None
-    if call.id and (call.conversation or call.reply):
+    if call.id and (call.conversation or call.reply) and (named := call.get_state(WITHIN, call.id)):
         # A tuple, and the arguments only where one is found: a digest would cost more than all else here.
-        key = call.principal, call.conversation, call.reply, call.id, effect.tool
+        key = call.principal, call.conversation, call.reply, named, effect.tool
         if flights.running.setdefault(key, call) is not call:
-            return await _join(call, effect, inside, flights, key)
+            key, joined = await flights.join(key, call)
+            if joined is not None:
+                return joined
     outcome: Outcome | None = None
     try:
+        if key is not None and flights.ended and (outcome := flights.recall(key, call)) is not None:
+            return outcome
         if scope is not None or CONVERSATIONS.held:
             outcome = await _run(call, effect, inside, scope)
         else:  # as that does, where nothing is undecided: in no frame of its own
@@ -155,32 +190,21 @@ async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, fl
         return outcome
     finally:
         if key is not None:
-            del flights.running[key]
-            if flights.waiting:
-                flights.land(key, call, outcome)
+            flights.leave(key, call, effect, outcome)
 
 
-async def _join(call: ValidCall, effect: OneEffect, inside: Inside, flights: Flights, key: FlightKey) -> Outcome:
-    """Wait for a twin, and run only if it is none, or ended without an answer."""
-    while (first := flights.running.setdefault(key, call)) is not call:
-        if not are_written_alike(first, call):
-            return await _run(call, effect, inside, None)
-        flight = flights.board(key, first)
-        if flight is None:
-            await lowlevel.checkpoint()  # it ends just now, in another thread
-            continue
-        await flight.wait()
-        if flight.outcome is not None:
-            if call.report is not None:
-                call.report.replayed = True
-            return flight.outcome
-    outcome: Outcome | None = None
-    try:
-        outcome = await _run(call, effect, inside, None)
-        return outcome
-    finally:
-        del flights.running[key]
-        flights.land(key, call, outcome)
+def _is_known(effect: OneEffect, outcome: Outcome) -> bool:
+    """Whether the end of a body is known, and happened: what did nothing may be asked for again."""
+    return type(outcome) is Success or (
+        type(outcome) is Failure and bool(effect.undecided) and read_end(effect, outcome.failure()) is None
+    )
+
+
+def _mark(call: Call, outcome: Outcome) -> Outcome:
+    """An answer that was given before."""
+    if call.report is not None:
+        call.report.replayed = True
+    return outcome
 
 
 async def _run(call: ValidCall, effect: OneEffect, inside: Inside, scope: Conversation | None) -> Outcome:
@@ -198,8 +222,7 @@ async def _run(call: ValidCall, effect: OneEffect, inside: Inside, scope: Conver
         _remember_raise(call, effect, scope, exc)
         raise
     told = _learn(call, effect, scope, await settle_lost(call, effect, outcome))
-    is_lost = type(told) is Failure and read_end(effect, told.failure()) is not None
-    if lost is not None and known is not None and effect.undecided and not is_lost:
+    if lost is not None and known is not None and effect.undecided and _is_known(effect, told):
         known.decide(lost)  # a later answer to the same key
     return told
 
@@ -251,9 +274,7 @@ async def _ask_known(call: ValidCall, known: Conversation) -> tuple[Lost | None,
             return None, _unknown(tool)
         known.decide(lost)
         if step == "answer":
-            if call.report is not None:
-                call.report.replayed = True
-            return None, answer
+            return None, _mark(call, cast("Outcome", answer))
     return None, _refuse_more(known, tool)
 
 
@@ -302,7 +323,7 @@ async def settle_lost(call: Any, effect: OneEffect, outcome: Outcome) -> Outcome
         took = (ended := perf_counter_ns()) - began
         call.report.rows.append(("once", began, ended, None, 0, _FOUND[type(found) is Success], took))
     if effect.forget is not None:
-        effect.forget()
+        await effect.forget(found)
     if type(found) is Success:
         effect.happened = True
         return found
@@ -398,7 +419,7 @@ def _remember(call: ValidCall, effect: OneEffect, scope: Conversation | None, *,
     tool = effect.begun_tool
     if tool is None or tool.composite or not _is_remembered(tool):
         return
-    if scope is None and not call.conversation:
+    if scope is None and not (call.conversation or call.reply):
         return
     known: Any = call if getattr(call, "tool", None) is tool else call.resolved(tool)
     params = _reread(known) if hasattr(known, "params") else effect.begun_params
@@ -407,7 +428,12 @@ def _remember(call: ValidCall, effect: OneEffect, scope: Conversation | None, *,
         scope = CONVERSATIONS.add(call, lost)
     else:
         scope.add(lost)
-    effect.forget = partial(scope.decide, lost)
+    held = scope
+
+    async def forget(_: Outcome) -> None:
+        held.decide(lost)
+
+    effect.forget = forget
 
 
 def _reread(call: ValidCall) -> dict[str, Any]:

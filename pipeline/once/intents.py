@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 
 DELIVERY: StateKey[str] = StateKey("toolcall-pipeline.delivery")  # the name of an approval
+# Of a call that a tool makes: the delivery of the tool's own call, and the place in it. "": that has no id.
+WITHIN: StateKey[str] = StateKey("toolcall-pipeline.within")
 
 
 @attrs.frozen
@@ -70,9 +72,9 @@ def delivery_of(call: ResolvedCall, secret: bytes = b"", written: str = "") -> s
     who = call.principal, call.conversation
     if named := call.get_state(DELIVERY, ""):  # it runs once, however it is sent or written
         return join_digest(*who, "approval", named, call.tool.name, secret=secret)
-    if not call.id:
+    if not (named := call.get_state(WITHIN, call.id)):
         return ""
-    return join_digest(*who, call.reply, call.id, call.tool.name, written or write_arguments(call), secret=secret)
+    return join_digest(*who, call.reply, named, call.tool.name, written or write_arguments(call), secret=secret)
 
 
 def intent_of(call: ResolvedCall, params: Mapping[str, object], secret: bytes = b"", written: str = "") -> Intent:

@@ -27,6 +27,7 @@ from ..stores import Change, Entry, Store
 from .decision import Arrival
 from .digests import join_digest
 from .intents import delivery_of, intent_of, write_arguments
+from .kept_outcomes import NOT_KEPT
 from .owners import Owner, lives
 from .row_versions import VERSION, check_version
 
@@ -137,8 +138,8 @@ class Seen:
     entry: Entry | None
     delivery: Delivery
     intent: tuple[Entry | None, Intent] = (None, {})
-    met: tuple[Met, ...] = ()
-    died: tuple[str, ...] = ()
+    met: Sequence[Met] = ()
+    died: Sequence[str] = ()
 
 
 @attrs.frozen
@@ -200,14 +201,15 @@ class Records:
             whole: Also of its intent. Default True.
         """
         entry, kept = await self.read(names.delivery)
-        own: tuple[Met, ...] = ()
+        own: list[Met] = []
         if entry is not None:
-            is_open = kept["state"] == "begun"
-            known: Known = "lost" if is_open else kept["known"]
+            known: Known = kept.get("known", "lost")
             arrives: Arrival = "lost" if known in UNDECIDED else "ended"
-            if is_open and await lives(self.store, kept["owner"], names.id):
+            if kept["state"] == "begun" and await lives(self.store, kept["owner"], names.id):
                 arrives = "runs"
-            own = (Met(names.id, arrives, kept["key"], known),)
+            elif kept["state"] == "begun" and await self._is_newer(names.delivery, entry):
+                return await self.look(names, whole=whole)
+            own.append(Met(names.id, arrives, kept["key"], known))
         if not whole or (own and own[0].arrives != "lost"):
             return Seen(entry, kept, met=own)
         row, intent = await self.read(names.intent)
@@ -218,6 +220,8 @@ class Records:
             if not await lives(self.store, owner, id_):
                 lost[id_] = key, "lost", intent["at"], strict
                 died.append(id_)
+        if died and row is not None and await self._is_newer(names.intent, row):
+            return await self.look(names)
         if own:
             lost.pop(names.id, None)
         others = [
@@ -225,7 +229,12 @@ class Records:
             for id_, (key, known, at, strict) in lost.items()
         ]
         others.sort(key=lambda each: not each.is_equal)
-        return Seen(entry, kept, (row, intent), (*own, *others), tuple(died))
+        return Seen(entry, kept, (row, intent), [*own, *others], died)
+
+    async def _is_newer(self, key: str, entry: Entry) -> bool:
+        """Whether a record has changed: its owner, which does not run any more, may have ended it since it was read."""
+        now = await self.store.get(key)
+        return now is None or now.version != entry.version
 
     async def begin(self, call: ValidCall, owner: Owner, names: Names, delivery: Delivery, seen: Seen) -> Claim | None:
         """Claim a delivery; None: a record has changed since it was read.
@@ -276,10 +285,10 @@ class Records:
         while True:
             changes = [self._change(names.intent, _end_in(state, claim, known, at), expect)]
             if names.delivery:
-                ended = None if outcome is None else _dump(done)
+                ended = None if outcome is None else _dump_ended(done)
                 changes.append(Change(names.delivery, ended, claim.version, None if ended is None else self.keep))
             if success is not None:
-                changes.append(Change(names.succeeded, _dump({"v": VERSION, **success}), ttl=self.keep))
+                changes.append(Change(names.succeeded, _dump_ended({"v": VERSION, **success}), ttl=self.keep))
             if known == "yes" and names.changed:
                 changes.append(Change(names.changed + names.tool, str(timing.wall_time()).encode(), ttl=self.keep))
             if await self.store.write(*changes) is not None:
@@ -299,7 +308,7 @@ class Records:
             return []
         expect = None if entry is None else entry.version
         done = {**delivery, "state": "ended", "known": "yes", "outcome": outcome, "done": timing.wall_time()}
-        return [Change(names.delivery, _dump(done), expect, self.keep)]
+        return [Change(names.delivery, _dump_ended(done), expect, self.keep)]
 
     async def decide(
         self,
@@ -325,7 +334,7 @@ class Records:
         changes = await self._take_out(intent, id_, known)
         if entry is not None:
             done = {**delivery, "state": "ended", "known": "yes", "outcome": outcome, "done": timing.wall_time()}
-            value = None if outcome is None else _dump({**done, "by": by})
+            value = None if outcome is None else _dump_ended({**done, "by": by})
             changes.append(Change(key, value, entry.version, None if value is None else self.keep))
         changes += also if changes else ()
         return bool(changes) and await self.store.write(*changes) is not None
@@ -412,6 +421,14 @@ def _end_in(intent: Intent, claim: Claim, known: Known, at: float) -> Intent:
 def _delivery_key(id_: str) -> str:
     """The key of a delivery by its id; "" of a call without an id, which leaves none."""
     return "" if "~" in id_ else f"d/{id_}"
+
+
+def _dump_ended(record: Mapping[str, Any]) -> bytes:
+    """A record with an answer; without it, where JSON cannot write it: an integer of 5,000 digits."""
+    try:
+        return _dump(record)
+    except ValueError:
+        return _dump({**record, "outcome": NOT_KEPT})
 
 
 def _dump(value: object) -> bytes:

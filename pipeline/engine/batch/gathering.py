@@ -17,7 +17,7 @@ from ...base import timing
 from ...base.event_loops import PORTAL
 from ...base.foreign_values import or_default
 from ...base.options import check_count, check_number, read_items, refuse
-from ...once import write_arguments
+from ...once import WITHIN, write_arguments
 from ...tools.definition import Tool, refuse_as_name
 from ..call import Call, Outcome, ResolvedCall, make_uuid, set_caller
 from ..call_state import TURN
@@ -234,15 +234,16 @@ def find_twins(calls: Sequence[Call]) -> dict[int, int]:
     The same delivery has the same id, name and arguments, and the same caller. Equal calls with different ids, or
     without one, are several calls: the model wants that many.
     """
-    ids = [call.id for call in calls if call.id]
+    ids = [named for call in calls if (named := call.get_state(WITHIN, call.id))]
     if all(type(each) is str for each in ids) and len(set(ids)) == len(ids):
         return {}
     firsts: dict[tuple[str, ...], int] = {}
     twins: dict[int, int] = {}
     for index, call in enumerate(calls):
-        if type(call.id) is not str or not call.id or not isinstance(cast("object", call.name), str):
+        named = call.get_state(WITHIN, call.id)
+        if type(named) is not str or not named or not isinstance(cast("object", call.name), str):
             continue
-        key = call.id, str.__str__(call.name), call.principal, call.conversation, call.reply, write_arguments(call)
+        key = named, str.__str__(call.name), call.principal, call.conversation, call.reply, write_arguments(call)
         first = firsts.setdefault(key, index)
         if first != index:
             twins[index] = first

@@ -52,6 +52,7 @@ from ..report import (
 from ..report.observer import Begin, begin_all
 from .deadline import run_within
 from .failure_finisher import FailureFinisher
+from .order import with_look_up
 from .plain_chain import compile_plain
 from .promises import Promises
 from .recorded_chain import compile_recorded, compile_recorded_checks
@@ -83,7 +84,7 @@ class Runner:
     ) -> None:
         self.wording = wording
         observers = [stage for stage in stages if stage.role == "observe"]
-        inner = [stage for stage in stages if stage.role != "observe"]
+        inner = with_look_up([stage for stage in stages if stage.role != "observe"])
         leading = next(place for place, stage in enumerate(inner) if stage.role != "check")
         first = inner[0] if leading > 0 and inner[0].finds else None
         checks = inner[0 if first is None else 1 : leading]
