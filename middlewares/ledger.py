@@ -339,14 +339,13 @@ class Ledger:
         Raises:
             StoreError: The store gave no answer.
         """
-        until = timing.monotonic() + self.max_wait
         own_key = call.idempotency_key or (make_uuid() if call.tool.effect == "keyed" else "")
         new: Delivery = {"v": VERSION, "state": "begun", "owner": owner.name, "intent": names.intent, "key": own_key}
         new |= {"tool": call.tool.name, "at": timing.wall_time(), "runs": 1}
         claim: Claim | None = None
         if before is None:  # most calls are the first of their kind
             claim = await self._begin(call, owner, names, new, _NOTHING)
-        first = names
+        first, until = names, timing.monotonic() + self.max_wait
         for tried in range(_TRIES):
             if claim is not None:
                 return claim

@@ -101,7 +101,7 @@ class Flights:
     ended: OrderedDict[FlightKey, tuple[object, Outcome]] = attrs.field(factory=OrderedDict[Any, Any])
 
     async def join(self, key: FlightKey, call: Call) -> tuple[FlightKey | None, Outcome | None]:
-        """Wait for the twin that runs. Its answer; or without one the key under which the call runs, None if none."""
+        """The answer of a twin; or without one the key under which the call runs, None if none."""
         while (first := self.running.setdefault(key, call)) is not call:
             if not are_written_alike(first, call):
                 return None, None  # its id was given to another call
@@ -115,18 +115,20 @@ class Flights:
             await flight.wait()
             if flight.outcome is not None:
                 return None, _mark(call, flight.outcome)
-        return key, None
+        arguments, outcome = self.ended.get(key, (None, None))
+        if outcome is None or not are_written_alike(attrs.evolve(call, arguments=arguments), call):
+            return key, None
+        del self.running[key]
+        self.land(key, call, outcome)
+        return None, _mark(call, outcome)
 
-    def leave(self, key: FlightKey, call: Call, effect: OneEffect, outcome: Outcome | None) -> None:
-        """A call has ended, as with `land`. A known answer is kept for the rest of its reply."""
-        if call.reply and outcome is not None and effect.begun_tool is not None and _is_known(effect, outcome):
-            self.ended[key] = call.arguments, outcome  # before a twin may run
+    def keep(self, key: FlightKey, call: Call, effect: OneEffect, outcome: Outcome | None) -> None:
+        """Keep a known answer for the rest of its reply; before the call runs no more, so that no twin begins."""
+        if outcome is not None and effect.begun_tool is not None and _is_known(effect, outcome):
+            self.ended[key] = call.arguments, outcome
             if len(self.ended) > _MAX_ENDED:
                 with suppress(KeyError):  # another thread has emptied it
                     self.ended.popitem(last=False)
-        del self.running[key]
-        if self.waiting:
-            self.land(key, call, outcome)
 
     def land(self, key: FlightKey, call: Call, outcome: Outcome | None) -> None:
         """A call has ended; None: it was cancelled, or a stage raised."""
@@ -134,12 +136,6 @@ class Flights:
         if flight is not None and flight.call is call:  # not of one that has the key by now
             self.waiting.pop(key, None)
             flight.end(outcome)
-
-    def recall(self, key: FlightKey, call: Call) -> Outcome | None:
-        """The answer of the same delivery, which has ended within this reply; None: there is none."""
-        arguments, outcome = self.ended.get(key, (None, None))
-        alike = outcome is not None and are_written_alike(attrs.evolve(call, arguments=arguments), call)
-        return _mark(call, outcome) if outcome is not None and alike else None
 
 
 class _Locks:
@@ -166,17 +162,16 @@ async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, fl
     scope = None if call.conversation else _find_scope(call)
     effect.ask = _refuse if scope is None else partial(_refuse_in, scope)
     key: FlightKey | None = None
-    if call.id and (call.conversation or call.reply) and (named := call.get_state(WITHIN, call.id)):
+    named = call.id if call.state is None else call.get_state(WITHIN, call.id)
+    if named and (call.conversation or call.reply):
         # A tuple, and the arguments only where one is found: a digest would cost more than all else here.
         key = call.principal, call.conversation, call.reply, named, effect.tool
-        if flights.running.setdefault(key, call) is not call:
-            key, joined = await flights.join(key, call)
-            if joined is not None:
-                return joined
+        if flights.running.setdefault(key, call) is not call or flights.ended:
+            key, told = await flights.join(key, call)
+            if told is not None:
+                return told
     outcome: Outcome | None = None
     try:
-        if key is not None and flights.ended and (outcome := flights.recall(key, call)) is not None:
-            return outcome
         if scope is not None or CONVERSATIONS.held:
             outcome = await _run(call, effect, inside, scope)
         else:  # as that does, where nothing is undecided: in no frame of its own
@@ -190,7 +185,11 @@ async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, fl
         return outcome
     finally:
         if key is not None:
-            flights.leave(key, call, effect, outcome)
+            if call.reply:
+                flights.keep(key, call, effect, outcome)
+            del flights.running[key]
+            if flights.waiting:
+                flights.land(key, call, outcome)
 
 
 def _is_known(effect: OneEffect, outcome: Outcome) -> bool:

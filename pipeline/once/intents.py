@@ -69,10 +69,12 @@ def delivery_of(call: ResolvedCall, secret: bytes = b"", written: str = "") -> s
         secret: See `join_digest`.
         written: What `write_arguments` makes of it, where that is known.
     """
-    who = call.principal, call.conversation
-    if named := call.get_state(DELIVERY, ""):  # it runs once, however it is sent or written
-        return join_digest(*who, "approval", named, call.tool.name, secret=secret)
-    if not (named := call.get_state(WITHIN, call.id)):
+    who, named = (call.principal, call.conversation), call.id
+    if call.state is not None:
+        if approval := call.get_state(DELIVERY, ""):  # it runs once, however it is sent or written
+            return join_digest(*who, "approval", approval, call.tool.name, secret=secret)
+        named = call.get_state(WITHIN, named)
+    if not named:
         return ""
     return join_digest(*who, call.reply, named, call.tool.name, written or write_arguments(call), secret=secret)
 

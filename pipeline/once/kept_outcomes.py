@@ -36,25 +36,19 @@ def write_outcome(outcome: Outcome, call: ValidCall) -> Mapping[str, Any]:
     A declared secret is masked in an error. A value with one is `NOT_KEPT`, for masked it would be another answer; so
     is one that JSON cannot hold, or that raises when it is read.
     """
-    with FaultBarrier():
-        return _write_unmasked(outcome, call)
-    return NOT_KEPT
-
-
-def _write_unmasked(outcome: Outcome, call: ValidCall) -> Mapping[str, Any]:
     mask = make_mask(call, call.tool)
-    if mask is None:
-        return _write_outcome(outcome, call.tool)
     if type(outcome) is Failure:
-        return {"e": dump_error(mask.error(cast("Any", outcome).failure()))}
-    kept = _write_outcome(outcome, call.tool)
-    ((_, value),) = kept.items()
-    return kept if mask.value(value) == value else NOT_KEPT
+        error: Any = cast("Any", outcome).failure()
+        return {"e": dump_error(error if mask is None else mask.error(error))}
+    kept: Mapping[str, Any] = NOT_KEPT
+    with FaultBarrier():
+        kept = _write_value(outcome, call.tool)
+        if mask is not None and any(mask.value(each) != each for each in kept.values()):
+            kept = NOT_KEPT
+    return kept
 
 
-def _write_outcome(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:
-    if type(outcome) is Failure:
-        return {"e": dump_error(cast("Any", outcome).failure())}
+def _write_value(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:
     value: Any = outcome.unwrap()
     if _is_plain(value, _DEPTH):
         return {"v": value}
