@@ -82,9 +82,10 @@ class Ledger:
     """A middleware that keeps in a store what began and how it ended, for tools that are not ``read``.
 
     The same delivery again (principal, conversation, reply, call id, tool, arguments as written) waits for its answer
-    or gets it again, marked as replayed. While an equal call may have taken effect, a mutating tool is not run: its
-    ``verify=`` is asked, and else the answer is `OutcomeUnknown`; a keyed one runs with the key of that call. After a
-    known end nothing is left, so two equal payments both run.
+    or gets it again, marked as replayed, before any stage may refuse it or take something for it. While an equal call
+    may have taken effect, a mutating tool is not run: its ``verify=`` is asked, and else the answer is
+    `OutcomeUnknown`; a keyed one runs with the key of that call. After a known end nothing is left, so two equal
+    payments both run.
 
     Without the store nothing begins: such a call is `Unavailable`, and reads go on.
 
@@ -189,11 +190,13 @@ class Ledger:
         return self._look_up(call, call_next)
 
     async def _look_up(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+        if self._find_owner() is None:
+            return await call_next(call)
         until, flight = timing.monotonic() + self.max_wait, Flight(call)
         names = Names.of(call, self.secret)
         try:
             while (first := self._arriving.setdefault(names.id, flight)) is not flight:
-                with anyio.move_on_after(until - timing.monotonic()):
+                with timing.move_on_after(until - timing.monotonic()):
                     await first.wait()
                 if timing.monotonic() >= until:
                     return _away(call.tool.name, _STILL_RUNS)
@@ -213,6 +216,11 @@ class Ledger:
                 del self._arriving[names.id]
             flight.end(None)
 
+    def _find_owner(self) -> Owner | None:
+        if self._owner is None and self.opens_itself:
+            self._owner = Owner(self.store, self.lease, self._flush)
+        return self._owner
+
     async def _prepare(self, call: ValidCall, names: Names) -> Names | None:
         """Be ready for a call; returns its names in the release before. None: no such row is left.
 
@@ -220,8 +228,6 @@ class Ledger:
             StoreError: The store gave no answer.
             SetupError: As `read_mark`.
         """
-        if self._owner is None and self.opens_itself:
-            self._owner = Owner(self.store, self.lease, self._flush)
         if self._late:
             await self._flush()
         if self._has_old_rows is None:
@@ -229,12 +235,12 @@ class Ledger:
         return names.as_before(call, self.secret) if self._has_old_rows else None
 
     async def _run(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
-        tool, names = call.tool.name, Names.of(call, self.secret)
+        tool, owner = call.tool.name, self._find_owner()
+        if owner is None or not owner.may_begin:
+            return _away(tool, "the ledger is not open in this process, or its lease ended")
+        names = Names.of(call, self.secret)
         try:
             before = await self._prepare(call, names)
-            owner = self._owner
-            if owner is None or not owner.may_begin:
-                return _away(tool, "the ledger is not open in this process, or its lease ended")
             claim = await self._find_success(call, names, before) or await self._arrive(call, names, before, owner)
         except (SetupError, NewerRowError) as exc:
             return _away(tool, str(exc))
@@ -273,7 +279,6 @@ class Ledger:
         success: Delivery | None = None
         if self.repeats == "replay" and known == "yes" and kept is not None and claim.names.succeeded:
             success = {"id": claim.names.id, "reply": call.reply, "outcome": kept, "done": timing.wall_time()}
-
         is_late = False
 
         async def write() -> None:
@@ -282,7 +287,8 @@ class Ledger:
             except Exception:
                 if not is_late or kept is None:
                     raise
-                await self._records.end(claim, known, NOT_KEPT)  # perhaps it is the answer that the store refuses
+                lost = success and {**success, "outcome": NOT_KEPT}
+                await self._records.end(claim, known, NOT_KEPT, lost)  # perhaps the store refuses the answer
             owner.running.discard(claim.names.id)
 
         written = False
@@ -307,19 +313,19 @@ class Ledger:
         async def write() -> None:
             await self._records.decide(names.id, names.intent, kept, "verify")
 
-        if not await _is_written(write):
-            self._late.append(write)
+        await self._write_or_later(write)
 
     async def _flush(self) -> None:
         """Write what could not be written. None of them waits for another, and each is written by one caller."""
         with self._flushing:
             late = self._late[:]
             del self._late[: len(late)]
-        async with anyio.create_task_group() as tasks:
-            for write in late:
-                tasks.start_soon(self._write_late, write)
+        if late:
+            async with anyio.create_task_group() as tasks:
+                for write in late:
+                    tasks.start_soon(self._write_or_later, write)
 
-    async def _write_late(self, write: Callable[[], Awaitable[object]]) -> None:
+    async def _write_or_later(self, write: Callable[[], Awaitable[object]]) -> None:
         written = False
         try:
             written = await _is_written(write)
@@ -448,13 +454,8 @@ class Ledger:
             await self._records.withdraw(names, owner)
             owner.running.discard(names.id)
 
-        withdrawn = False
-        try:
-            with anyio.move_on_after(_CLOSING, shield=True):
-                withdrawn = await _is_written(withdraw)
-        finally:
-            if not withdrawn:
-                self._late.append(withdraw)
+        with anyio.move_on_after(_CLOSING, shield=True):
+            await self._write_or_later(withdraw)
 
     async def _wait(self, id_: str, seconds: float) -> None:
         flight = self._flights.get(id_)

@@ -35,7 +35,7 @@ from toolcall_pipeline import (
 from toolcall_pipeline.dialogue import Answered, Hints, run_turn
 from toolcall_pipeline.engine.errors import Landed
 from toolcall_pipeline.middlewares import Resolve, Validate, standard
-from toolcall_pipeline.once import Done, Identity, TurnGuard
+from toolcall_pipeline.once.turn_guard import Done, Identity, TurnGuard
 
 BAD = Call("look", {"n": "x"}, "open")  # always open, so the model is asked again
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import attrs
@@ -137,8 +137,6 @@ async def test_one_id_twice_in_one_gather(effect: Effect) -> None:
     desk.go_on.set()
     outcomes = await gather(desk.pipeline, [Call(effect, {}, "a"), Call(effect, {}, "a"), Call(effect, {}, "b")])
     assert outcomes == [Success(1), Success(1), Success(2)]
-    assert decide("runs", "read", in_reply=True) == "wait"
-    assert decide("ended", "read", in_reply=True) == "answer"
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -360,6 +358,23 @@ async def test_calls_in_a_batch_are_known_by_their_place(ids: tuple[str, str], d
         assert [await ask(""), await ask("")] == [2, 4]
         assert [await ask("a"), await ask("a")] == [6, 6]
         assert [await ask("a", *entries), await ask("b"), await ask("a", reply="another")] == [10, 12, 14]
+
+
+@pytest.mark.parametrize("driver", ["process", "store"])
+async def test_an_id_that_a_tool_gives_belongs_to_its_own_call(driver: str) -> None:
+    """Two calls of a tool that gives one id to what it calls are two; one that comes again is one."""
+    desk = Desk(driver)
+    desk.go_on.set()
+
+    @desk.tools.tool(context=True, composite=True)
+    async def outer(context: ToolContext, n: int) -> int:
+        assert context.caller is not None
+        return cast("int", (await context.caller(Call("mutating", {}, "inner"))).unwrap())
+
+    async with desk.pipeline:
+        asked = [Call("outer", {"n": n}, id_, conversation="thread", reply="reply") for n, id_ in ((1, "a"), (2, "b"))]
+        answers = [await desk.pipeline(call) for call in (*asked, *asked, attrs.evolve(asked[0], id=""))]
+    assert answers == [Success(each) for each in (1, 2, 1, 2, 3)]
 
 
 async def test_an_owner_that_cannot_be_seen_lives_until_its_lease_ends(monkeypatch: pytest.MonkeyPatch) -> None:

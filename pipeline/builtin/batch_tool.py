@@ -14,12 +14,12 @@ from ..base import timing
 from ..base.setup_error import SetupError
 from ..engine.batch import gather
 from ..engine.call import Call, Outcome
+from ..engine.call_state import WITHIN
 from ..engine.caller import Caller
 from ..engine.compose.pipeline import Pipeline
 from ..engine.errors import InvalidParams, NotExecuted, Problem, UnknownTool
 from ..engine.report import error_of
 from ..messages import Profile, Wording, render
-from ..once import WITHIN, delivery_of
 from ..parameters import Parameters
 from ..privacy import PublicText
 from ..tools.context import ToolContext
@@ -164,7 +164,7 @@ class Batch:
         caller = self._pipeline.get_caller(context, "batch")
         if isinstance(caller, Failure):
             return caller
-        within = delivery_of(caller.outer)
+        within = caller.delivery
         entries = [_parse_entry(index, each, context, within) for index, each in enumerate(calls)]
         outcomes = await self._run_entries(caller, entries)
         succeeded = sum(type(outcome) is Success for outcome in outcomes)

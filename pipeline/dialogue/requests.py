@@ -15,7 +15,7 @@ from ..engine.report import error_of
 from ..messages.changes import canonical_arguments
 from ..messages.odd_fields import coerce_error_fields
 from ..messages.values import as_text
-from ..once import Identity
+from ..once.turn_guard import Identity
 from ..parameters import read_arguments
 from ..privacy import PublicText
 from ..tools.definition import Tool

@@ -8,7 +8,7 @@ from typing import cast
 import attrs
 from returns.result import Failure
 
-from ..engine.batch import find_twins, run_batch
+from ..engine.batch import run_batch, without_twins
 from ..engine.call import Call, Outcome, is_failure
 from ..engine.compose.pipeline import Pipeline
 from ..engine.errors import InvalidParams, MalformedCall, NeedsUserInput, ToolError
@@ -16,7 +16,8 @@ from ..engine.guards import Guards
 from ..engine.report import CallReport
 from ..messages import Wording, render
 from ..messages.odd_fields import coerce_error_fields
-from ..once import Conversation, Done, Identity, TurnGuard
+from ..once import Conversation
+from ..once.turn_guard import Done, Identity, TurnGuard
 from .records import Answered, Record
 from .requests import Request, check, find_repeat, inherit_context, match_requests, requires_retry
 
@@ -85,28 +86,22 @@ class TurnState:
     def assign(self, reply: list[Call]) -> list[tuple[Request, Call]]:
         """Each call of a reply with its request: one that is over, one that is open, or a new one."""
         ended = [each for each in self.requests if not requires_retry(each.error)]
-        twins = find_twins(reply)
-        single = [call for index, call in enumerate(reply) if index not in twins]
+        single, places = without_twins(reply)
         checked = [check(self.pipeline, call) for call in single]
         repeats = [find_repeat(Identity.of(call), ended) for call in checked]
         others = [call for call, repeat in zip(checked, repeats, strict=True) if repeat is None]
         matches = iter(match_requests(others, self.open))
         assigned: list[tuple[Request, Call]] = []
-        found = iter(zip(single, repeats, strict=True))
-        for index in range(len(reply)):
-            if index in twins:
-                assigned.append(assigned[twins[index]])
-                continue
-            call, repeat = next(found)
+        for call, repeat in zip(single, repeats, strict=True):
             request = repeat or next(matches)
             whole = inherit_context(call, (request or self.requests[0]).first)
             assigned.append((request or Request(whole), whole))
-        return assigned
+        return [assigned[place] for place in places]
 
     async def run_attempt(self, assigned: Sequence[tuple[Request, Call]]) -> tuple[Answered, ...]:
         """Run the calls whose requests are not over, all together; returns an answer for each call.
 
-        Several calls with one request are twins, see `find_twins`: the first of them runs.
+        Several calls with one request are twins, see `without_twins`: the first of them runs.
         """
         firsts: dict[int, int] = {}
         for place, (each, _) in enumerate(assigned):

@@ -2,21 +2,16 @@
 
 from .digests import NotPlainError, digest, join_digest
 from .in_process import once_per_intent
-from .intents import DELIVERY, WITHIN, are_alike, are_written_alike, delivery_of, intent_of, read_asked, write_arguments
-from .turn_guard import Done, Identity, TurnGuard
+from .intents import DELIVERY, are_alike, are_written_alike, delivery_of, intent_of, read_asked, write_arguments
 from .undecided import CONVERSATIONS, Conversation, Conversations, Lost
 
 __all__ = [
     "CONVERSATIONS",
     "DELIVERY",
-    "WITHIN",
     "Conversation",
     "Conversations",
-    "Done",
-    "Identity",
     "Lost",
     "NotPlainError",
-    "TurnGuard",
     "are_alike",
     "are_written_alike",
     "delivery_of",

@@ -1,7 +1,7 @@
 """The decision: what becomes of a call, by what is known of its delivery and of calls that ask for the same.
 
-It is the table of ONCE.md, as code. Whoever asks "was this asked before" asks it: the memory of this process
-(`in_process`, `turn_guard`, `find_twins`), and a store (`Ledger`).
+It is the table of ONCE.md, as code. Two drivers ask it whether a call was asked before: the memory of this process
+(`in_process`, `turn_guard`), and a store (`Ledger`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ def decide(
     *,
     is_equal: bool = True,
     found: Landed | None = None,
-    in_reply: bool = False,
 ) -> Step:
     """What becomes of a call.
 
@@ -46,12 +45,11 @@ def decide(
         effect: The effect of its tool.
         is_equal: Whether the other call is strictly equal. One that is loosely equal gives no answer and no key.
         found: What ``verify=`` of the tool said, "maybe" where it cannot tell or there is none. Default: not asked yet.
-        in_reply: Both stand in one reply of a model, where a read is one call as well. Default False.
 
     Returns:
         ``"ask"``: ask ``verify=``, and then this again. ``"run"``: the other call does not stand in its way.
     """
-    step = _TABLE[arrives][_COLUMNS.index("idempotent" if in_reply and effect == "read" else effect)]
+    step = _TABLE[arrives][_COLUMNS.index(effect)]
     if step == "run with its key" and not is_equal:
         step = "ask"
     if step != "ask" or found is None:

@@ -25,6 +25,7 @@ from ..base.event_loops import get_event_loop
 from ..base.foreign_values import FaultBarrier
 from ..base.forking import register_after_fork
 from ..engine.call import Call, Outcome, ResolvedCall, ValidCall
+from ..engine.call_state import WITHIN
 from ..engine.caller import InheritedGuard
 from ..engine.errors import (
     Crashed,
@@ -39,10 +40,10 @@ from ..engine.errors import (
     Transient,
     Unavailable,
 )
-from ..engine.guards import Guards, OneEffect, as_not_landed, landed_of
+from ..engine.guards import OneEffect, as_not_landed, landed_of
 from ..privacy import approved
 from .decision import decide
-from .intents import WITHIN, are_written_alike
+from .intents import are_written_alike
 from .undecided import CONVERSATIONS, Conversation, Lost
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, fl
         inside: The stages.
         flights: The deliveries that run in the pipeline.
     """
-    scope = None if call.conversation else _find_scope(call)
+    scope = None if call.conversation else find_scope(call)
     effect.ask = _refuse if scope is None else partial(_refuse_in, scope)
     key: FlightKey | None = None
     named = call.id if call.state is None else call.get_state(WITHIN, call.id)
@@ -384,12 +385,8 @@ async def ask_verify(call: ValidCall, lost: ValidCall | None, key: str) -> Outco
     return Failure(NotExecuted("it was found not to have happened")) if found is False or found == "no" else None
 
 
-def has_scope(guards: Guards) -> bool:
-    """Whether a turn around a call with these guards remembers what is undecided."""
-    return any(isinstance(guard, InScope) for guard in guards.each)
-
-
-def _find_scope(call: Call) -> Conversation | None:
+def find_scope(call: Call) -> Conversation | None:
+    """What the turn of a call remembers of what is undecided; None: it is of no turn."""
     guards = () if call.guards is None else call.guards.each
     return next((guard.scope for guard in guards if isinstance(guard, InScope)), None)
 

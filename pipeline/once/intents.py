@@ -18,7 +18,7 @@ import attrs
 
 from ..base.foreign_values import FaultBarrier
 from ..engine.call import make_uuid
-from ..engine.call_state import StateKey
+from ..engine.call_state import WITHIN, StateKey
 from ..parameters import read_arguments
 from .digests import NotPlainError, is_written_alike, join_digest, write_loose, write_strict
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 
 DELIVERY: StateKey[str] = StateKey("toolcall-pipeline.delivery")  # the name of an approval
-# Of a call that a tool makes: the delivery of the tool's own call, and the place in it. "": that has no id.
-WITHIN: StateKey[str] = StateKey("toolcall-pipeline.within")
 
 
 @attrs.frozen

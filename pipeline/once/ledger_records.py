@@ -279,8 +279,8 @@ class Records:
         """
         names, expect, state = claim.names, claim.version, claim.intent
         of_all = "lost" if known == "no" and names.id in state["lost"] else known  # an earlier time may have landed
-        now = at = timing.wall_time()
-        done = {**claim.delivery, "state": "ended", "known": of_all, "outcome": outcome, "done": now}
+        time = at = timing.wall_time()
+        done = {**claim.delivery, "state": "ended", "known": of_all, "outcome": outcome, "done": time}
         if known == "lift":  # of a clock that was ahead
             at = max(at, await self._find_change(names))
         while True:
@@ -291,7 +291,7 @@ class Records:
             if success is not None:
                 changes.append(Change(names.succeeded, _dump_ended({"v": VERSION, **success}), ttl=self.keep))
             if known == "yes" and names.changed:
-                changes.append(Change(names.changed + names.tool, str(now).encode(), ttl=self.keep))
+                changes.append(Change(names.changed + names.tool, str(time).encode(), ttl=self.keep))
             if await self.store.write(*changes) is not None:
                 return True
             if names.delivery:

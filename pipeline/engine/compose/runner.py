@@ -29,7 +29,7 @@ from returns.result import Failure, Success
 
 from ...base.event_loops import is_failure_of_body
 from ...messages.wording import Wording
-from ...once.in_process import Flights, has_scope, once_per_intent, settle_lost
+from ...once.in_process import Flights, find_scope, once_per_intent, settle_lost
 from ...privacy import ForeignText, RedactionPolicy
 from ...telemetry.listeners import is_enabled_for, observe_flow
 from ...tools.definition import Tool
@@ -264,7 +264,7 @@ class Runner:
         """Whether the intent of a call is remembered: it is of a conversation, of a turn, or of a known reply."""
         if self._has_ledger:  # which knows all of this, and what other processes did
             return False
-        return bool(call.conversation or call.reply or (call.guards is not None and has_scope(call.guards)))
+        return bool(call.conversation or call.reply or find_scope(call) is not None)
 
     def _run_once(self, call: Any, effect: OneEffect, inside: Handler[Any]) -> Awaitable[Outcome]:
         if call.timeout is None:
