@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import anyio
@@ -330,7 +331,7 @@ async def test_what_verify_finds_after_a_deadline_is_in_the_ledger_at_once(verdi
         first = await pipeline(call)
         undecided = [each.tool for each in await ledger.undecided()]
         assert undecided == (["hang"] if verdict is None else [])
-        found = verdict if type(verdict) is Success else Success(None)
+        found: Any = verdict if type(verdict) is Success else Success(None)
         assert (
             first == found
             if verdict
@@ -348,7 +349,7 @@ async def test_calls_in_a_batch_are_known_by_their_place(ids: tuple[str, str], d
     desk = Desk(driver)
     desk.go_on.set()
     builtin.install(desk.tools, desk.pipeline)
-    entries = [{"tool": "mutating", "args": {}} | ({"id": id_} if id_ else {}) for id_ in ids]
+    entries: list[Any] = [{"tool": "mutating", "args": {}} | ({"id": id_} if id_ else {}) for id_ in ids]
 
     async def ask(id_: str, *more: Any, reply: str = "reply") -> int:
         await desk.pipeline(Call("batch", {"calls": [*entries, *more]}, id_, conversation="thread", reply=reply))
@@ -377,6 +378,10 @@ async def test_an_id_that_a_tool_gives_belongs_to_its_own_call(driver: str) -> N
     assert answers == [Success(each) for each in (1, 2, 1, 2, 3)]
 
 
+def _begin_at(start: int, _: int) -> int:
+    return start
+
+
 async def test_an_owner_that_cannot_be_seen_lives_until_its_lease_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a hidden process nor one of another user is taken for dead while its lease holds."""
     monkeypatch.setattr(owners, "_find_host", lambda: "here")
@@ -394,7 +399,7 @@ async def test_an_owner_that_cannot_be_seen_lives_until_its_lease_ends(monkeypat
                 raise error
 
         monkeypatch.setattr(os, "kill", kill)
-        monkeypatch.setattr(owners, "_find_start", lambda _, start=start: start)
+        monkeypatch.setattr(owners, "_find_start", partial(_begin_at, start))
         store, name = Memory(), "x|999999|7|here"
         assert await owners.lives(store, name, "d") is bool(lives)
         await store.write(Change(f"o/{name}", owners.LEASE))
