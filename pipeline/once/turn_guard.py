@@ -40,7 +40,7 @@ class Identity:
         """The identity of a call, with as much as the phase knows that it has reached."""
         tool = tool_of(call)
         given: Any = getattr(call, "params", None)
-        name: object = call.name if tool is None else tool.name
+        name: Any = call.name if tool is None else tool.name
         written = None if read_arguments(call.arguments) is None else write_arguments(call)
         params: str | None = None
         if tool is not None and isinstance(given, Mapping):
