@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
+from threading import Lock
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -17,21 +19,23 @@ from ..base.setup_error import SetupError
 from ..engine.call import Outcome, ValidCall, make_uuid
 from ..engine.compose import Handler, Placement
 from ..engine.errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
-from ..engine.guards import Guard, Guards
+from ..engine.guards import Guard, Guards, landed_of
+from ..once.decision import decide
 from ..once.in_process import Flight, ask_verify, read_end, settle_lost
-from ..once.kept_outcomes import read_outcome, write_outcome
-from ..once.ledger_records import Claim, Delivery, Intent, Known, Names, Records, read_lost, read_open
+from ..once.kept_outcomes import NOT_KEPT, read_outcome, write_outcome
+from ..once.ledger_records import UNDECIDED, Claim, Delivery, Known, Names, Records, Seen, read_lost, read_open
 from ..once.owners import Owner, lives
 from ..once.row_versions import VERSION, NewerRowError, read_mark
 from ..policies.plan import remark_on_plan
 from ..privacy import get_logger
-from ..stores import Entry, Memory, Store, StoreError
+from ..stores import Memory, Store, StoreError
 
 _TRIES = 1000  # of a claim that others keep changing
 _LONGEST_SECRET = 64  # bytes, as of a key of BLAKE2b
 _FIRST_POLL, _LAST_POLL = 0.02, 0.5  # seconds
 _CLOSING = 5.0  # seconds for the end of a call that was cancelled
-_UNDECIDED = ("lift", "lost")
+_NOTHING = Seen(None, {})
+_STILL_RUNS = "this very call still runs; its result is not known yet"
 _logger = get_logger()
 
 
@@ -78,9 +82,10 @@ class Ledger:
     """A middleware that keeps in a store what began and how it ended, for tools that are not ``read``.
 
     The same delivery again (principal, conversation, reply, call id, tool, arguments as written) waits for its answer
-    or gets it again, marked as replayed. While an equal call may have taken effect, a mutating tool is not run: its
-    ``verify=`` is asked, and else the answer is `OutcomeUnknown`; a keyed one runs with the key of that call. After a
-    known end nothing is left, so two equal payments both run.
+    or gets it again, marked as replayed, before any stage may refuse it or take something for it. While an equal call
+    may have taken effect, a mutating tool is not run: its ``verify=`` is asked, and else the answer is
+    `OutcomeUnknown`; a keyed one runs with the key of that call. After a known end nothing is left, so two equal
+    payments both run.
 
     Without the store nothing begins: such a call is `Unavailable`, and reads go on.
 
@@ -119,6 +124,8 @@ class Ledger:
     _has_old_rows: bool | None = attrs.field(init=False, default=None, repr=False)
     _owner: Owner | None = attrs.field(init=False, default=None, repr=False)
     _flights: dict[str, Flight] = attrs.field(init=False, factory=dict[str, Flight], repr=False)
+    _arriving: dict[str, Flight] = attrs.field(init=False, factory=dict[str, Flight], repr=False)
+    _flushing: Lock = attrs.field(init=False, factory=Lock, repr=False)
     _late: list[Callable[[], Awaitable[object]]] = attrs.field(init=False, factory=list[Any], repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -159,36 +166,86 @@ class Ledger:
         owner, self._owner = self._owner, None
         if owner is not None:
             with anyio.move_on_after(_CLOSING):
-                while not await _is_written(self._flush):  # noqa: ASYNC110  # a store sends no event when it is back
-                    await anyio.sleep(_LAST_POLL)
+                while self._late:  # a store sends no event when it is back
+                    await self._flush()
+                    await anyio.sleep(_LAST_POLL if self._late else 0)
             if self._late:
                 _logger.warning("Ends of calls that are not in the ledger, and count as lost: %d", len(self._late))
             await owner.close()
 
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
         """The inside's outcome, or the kept one of a delivery that came before."""
-        tool = call.tool
-        if tool.effect == "read" or tool.composite or remark_on_plan(call):
+        if _is_left_alone(call):
             return call_next(call)
         return self._run(call, call_next)
 
-    async def _run(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+    def look_up(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
+        """Answer a delivery that came before. The pipeline puts this ahead of all that may hold a call back.
+
+        So a redelivery takes nothing from a limit, and none refuses it in place of its answer. Whatever has to be said
+        of another call, and whether the store can be reached, is said at the place of the stage.
+        """
+        if _is_left_alone(call) or not (call.id or self.repeats == "replay"):
+            return call_next(call)
+        return self._look_up(call, call_next)
+
+    async def _look_up(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+        if self._find_owner() is None:
+            return await call_next(call)
+        until, flight = timing.monotonic() + self.max_wait, Flight(call)
+        names = Names.of(call, self.secret)
+        try:
+            while (first := self._arriving.setdefault(names.id, flight)) is not flight:
+                with timing.move_on_after(until - timing.monotonic()):
+                    await first.wait()
+                if timing.monotonic() >= until:
+                    return _away(call.tool.name, _STILL_RUNS)
+            answer: Outcome | str | None = None
+            with suppress(SetupError, StoreError):
+                before = await self._prepare(call, names)
+                answer = await self._find_success(call, names, before)
+                for tried in range(_TRIES):
+                    if answer is not None:
+                        break
+                    chosen = await self._records.choose(names, before)
+                    seen = await self._records.look(chosen, whole=False)
+                    answer = await self._decide(call, chosen, seen, {}, until, tried)
+            return await call_next(call) if answer is None or isinstance(answer, str) else answer
+        finally:
+            if self._arriving.get(names.id) is flight:
+                del self._arriving[names.id]
+            flight.end(None)
+
+    def _find_owner(self) -> Owner | None:
         if self._owner is None and self.opens_itself:
             self._owner = Owner(self.store, self.lease, self._flush)
-        owner = self._owner
-        if owner is None or not owner.may_begin:
-            return self._refuse(call, "the ledger is not open in this process, or its lease ended")
-        names = self._name(call)
-        try:
+        return self._owner
+
+    async def _prepare(self, call: ValidCall, names: Names) -> Names | None:
+        """Be ready for a call; returns its names in the release before. None: no such row is left.
+
+        Raises:
+            StoreError: The store gave no answer.
+            SetupError: As `read_mark`.
+        """
+        if self._late:
             await self._flush()
-            if self._has_old_rows is None:
-                self._has_old_rows = await read_mark(self.store)
-            before = names.as_before(call, self.secret) if self._has_old_rows else None
-            claim = await self._find_success(call, names, before) or await self._claim(call, names, before, owner)
+        if self._has_old_rows is None:
+            self._has_old_rows = await read_mark(self.store)
+        return names.as_before(call, self.secret) if self._has_old_rows else None
+
+    async def _run(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+        tool, owner = call.tool.name, self._find_owner()
+        if owner is None or not owner.may_begin:
+            return _away(tool, "the ledger is not open in this process, or its lease ended")
+        names = Names.of(call, self.secret)
+        try:
+            before = await self._prepare(call, names)
+            claim = await self._find_success(call, names, before) or await self._arrive(call, names, before, owner)
         except (SetupError, NewerRowError) as exc:
-            return self._refuse(call, str(exc))
-        except StoreError as exc:
-            return self._refuse(call, "the ledger cannot be reached", exc)
+            return _away(tool, str(exc))
+        except StoreError:
+            return _away(tool, "the ledger cannot be reached")
         if not isinstance(claim, Claim):
             return claim
         names = claim.names
@@ -211,23 +268,10 @@ class Ledger:
             self._flights.pop(names.id, None)
             flight.end(outcome)
 
-    def _name(self, call: ValidCall) -> Names:
-        """The keys of a call."""
-        return Names.of(call, self.secret)
-
-    def _describe(self, call: ValidCall) -> Delivery:
-        """Describe a delivery, beside its state."""
-        return {"tool": call.tool.name, "at": timing.wall_time(), "runs": 1}
-
-    def _refuse(self, call: ValidCall, reason: str, cause: StoreError | None = None) -> Outcome:
-        """The answer to a call that does not begin, for it could not be kept that it does."""
-        del cause
-        return _away(call.tool.name, reason)
-
     async def _end(self, claim: Claim, call: ValidCall, guards: Guards, outcome: Outcome | None, owner: Owner) -> None:
         """Write how it ended, also in a task that is cancelled; if the store gives no answer, later."""
         known = _read_known(guards, outcome)
-        if known in _UNDECIDED and (outcome is None or call.tool.effect == "mutating"):
+        if known in UNDECIDED and (outcome is None or call.tool.effect == "mutating"):
             outcome = _unknown(call)  # for those who ask again, whatever was said first
         error: object = cast("Any", outcome).failure() if type(outcome) is Failure else None
         is_kept = outcome is not None and not (known == "no" and isinstance(error, (NotExecuted, Unavailable)))
@@ -235,9 +279,16 @@ class Ledger:
         success: Delivery | None = None
         if self.repeats == "replay" and known == "yes" and kept is not None and claim.names.succeeded:
             success = {"id": claim.names.id, "reply": call.reply, "outcome": kept, "done": timing.wall_time()}
+        is_late = False
 
         async def write() -> None:
-            await self._records.end(claim, known, kept, success)
+            try:
+                await self._records.end(claim, known, kept, success)
+            except Exception:
+                if not is_late or kept is None:
+                    raise
+                lost = success and {**success, "outcome": NOT_KEPT}
+                await self._records.end(claim, known, NOT_KEPT, lost)  # perhaps the store refuses the answer
             owner.running.discard(claim.names.id)
 
         written = False
@@ -248,22 +299,41 @@ class Ledger:
                 written = await _is_written(write)
             raise
         finally:
+            if known in UNDECIDED and guards.effect is not None:
+                guards.effect.forget = partial(self._learn, claim.names, call)
             if not written:
+                is_late = True
                 self._late.append(write)
                 _logger.warning("Tool %.200r: its end is not in the ledger yet", call.tool.name)
 
-    async def _flush(self) -> None:
-        """Write what could not be written, each by one caller: a claim may come again once it is withdrawn."""
-        while self._late:
-            write, written = self._late.pop(0), False
-            try:
-                await write()
-                written = True
-            finally:
-                if not written:
-                    self._late.insert(0, write)
+    async def _learn(self, names: Names, call: ValidCall, found: Outcome) -> None:
+        """Write what ``verify=`` found once the call was cut off by a time limit around this stage."""
+        kept = write_outcome(found, call) if type(found) is Success else None
 
-    async def _claim(self, call: ValidCall, names: Names, before: Names | None, owner: Owner) -> Claim | Outcome:
+        async def write() -> None:
+            await self._records.decide(names.id, names.intent, kept, "verify")
+
+        await self._write_or_later(write)
+
+    async def _flush(self) -> None:
+        """Write what could not be written. None of them waits for another, and each is written by one caller."""
+        with self._flushing:
+            late = self._late[:]
+            del self._late[: len(late)]
+        if late:
+            async with anyio.create_task_group() as tasks:
+                for write in late:
+                    tasks.start_soon(self._write_or_later, write)
+
+    async def _write_or_later(self, write: Callable[[], Awaitable[object]]) -> None:
+        written = False
+        try:
+            written = await _is_written(write)
+        finally:
+            if not written:
+                self._late.append(write)
+
+    async def _arrive(self, call: ValidCall, names: Names, before: Names | None, owner: Owner) -> Claim | Outcome:
         """The right to run, or the answer in place of it.
 
         Args:
@@ -275,41 +345,71 @@ class Ledger:
         Raises:
             StoreError: The store gave no answer.
         """
-        until, poll = timing.monotonic() + self.max_wait, _FIRST_POLL
-        key = call.idempotency_key or (make_uuid() if call.tool.effect == "keyed" else "")
-        new: Delivery = {"v": VERSION, "state": "begun", "owner": owner.name, "intent": names.intent, "key": key}
-        new |= self._describe(call)
+        own_key = call.idempotency_key or (make_uuid() if call.tool.effect == "keyed" else "")
+        new: Delivery = {"v": VERSION, "state": "begun", "owner": owner.name, "intent": names.intent, "key": own_key}
+        new |= {"tool": call.tool.name, "at": timing.wall_time(), "runs": 1}
         claim: Claim | None = None
         if before is None:  # most calls are the first of their kind
-            claim = await self._begin(call, owner, names, new, None, (None, {}), ())
-        first = names
-        for _ in range(_TRIES):
+            claim = await self._begin(call, owner, names, new, _NOTHING)
+        first, until = names, timing.monotonic() + self.max_wait
+        for tried in range(_TRIES):
             if claim is not None:
                 return claim
             names = await self._records.choose(first, before)
-            entry, kept = await self._records.read(names.delivery)
-            mine = {**new, "intent": names.intent}
-            if entry is not None:
-                if kept["state"] == "begun" and await lives(self.store, kept["owner"], names.id):
-                    if timing.monotonic() >= until:
-                        return _away(call.tool.name, "this very call still runs; its result is not known yet")
-                    await self._flush()  # perhaps of a claim that could not be withdrawn at once
-                    await self._wait(names.id, poll)
-                    poll = min(poll * 1.5, _LAST_POLL)
-                    continue
-                answer = await self._come_again(call, names, entry, kept)
-                if answer is not None:
-                    return answer
+            seen = await self._records.look(names)
+            kept, mine = seen.delivery, {**new, "intent": names.intent}
+            if kept:
                 mine |= {"v": kept.get("v", 1), "key": kept["key"], "at": kept["at"], "runs": kept["runs"] + 1}
-            seen = await self._records.read(names.intent)
-            version = None if entry is None else entry.version
-            answer, died, key = await self._ask_others(call, names, seen[1], mine, version)
-            if answer is not None:
+            answer = await self._decide(call, names, seen, mine, until, tried)
+            if isinstance(answer, str):
+                mine["key"] = answer or mine["key"]
+                claim = await self._begin(call, owner, names, mine, seen)
+            elif answer is not None:
                 return answer
-            if died is not None:
-                mine["key"] = mine["key"] if entry is not None else key or mine["key"]
-                claim = await self._begin(call, owner, names, mine, version, seen, died)
         return _away(call.tool.name, "busy")
+
+    async def _decide(
+        self, call: ValidCall, names: Names, seen: Seen, mine: Delivery, until: float, tried: int
+    ) -> Outcome | str | None:
+        """The answer to a call; or the key with which its body runs, "": its own. None: look again.
+
+        Args:
+            call: The call.
+            names: Its names.
+            seen: What is known of it.
+            mine: Its record, if it runs.
+            until: When it has waited long enough, by ``timing.monotonic``.
+            tried: How often this was asked before.
+        """
+        effect, kept = call.tool.effect, seen.delivery
+        for met in seen.met:
+            is_own = met.id == names.id
+            step = decide(met.arrives, effect, is_equal=met.is_equal)
+            if step == "wait":
+                if timing.monotonic() >= until:
+                    return _away(call.tool.name, _STILL_RUNS)
+                await self._flush()  # perhaps of a claim that could not be withdrawn at once
+                await self._wait(names.id, min(_FIRST_POLL * 1.5**tried, _LAST_POLL))
+                return None
+            if step == "answer":
+                return self._mark(call, read_outcome(kept["outcome"], call.tool), kept["done"])
+            if step == "run with its key":
+                return met.key
+            if step == "run":
+                continue
+            if met.known == "lift" and not is_own and await self._records.has_changed(names, met.at):
+                await self._records.lift(met.id, names.intent)
+                return None
+            # One that is not strictly equal cannot stand for the lost call, whose key and answer are not its own.
+            found = await ask_verify(call, call, met.key) if met.is_equal else None
+            step = decide(met.arrives, effect, is_equal=met.is_equal, found=landed_of(found))
+            if step == "refuse":
+                return self._mark(call, _unknown(call), kept.get("done")) if is_own else _unknown(call)
+            outcome = write_outcome(cast("Outcome", found), call) if step == "answer" else None
+            also = [] if outcome is None or is_own else self._records.answer(names, mine, seen.entry, outcome)
+            decided = await self._records.decide(met.id, names.intent, outcome, "verify", also)
+            return self._mark(call, cast("Outcome", found)) if decided and step == "answer" else None
+        return ""
 
     async def _find_success(self, call: ValidCall, names: Names, before: Names | None) -> Outcome | None:
         """The success of an equal call of an earlier reply; None: there was none.
@@ -325,16 +425,7 @@ class Ledger:
                 return self._mark(call, outcome, done["done"])
         return None
 
-    async def _begin(  # one claim
-        self,
-        call: ValidCall,
-        owner: Owner,
-        names: Names,
-        delivery: Delivery,
-        expect: int | None,
-        seen: tuple[Entry | None, Intent],
-        died: tuple[str, ...],
-    ) -> Claim | None:
+    async def _begin(self, call: ValidCall, owner: Owner, names: Names, delivery: Delivery, seen: Seen) -> Claim | None:
         """Claim it. A task that is cancelled takes it back: a claim without an end would look like a lost body."""
         if names.id in owner.running:  # a twin in this process
             return None
@@ -342,7 +433,7 @@ class Ledger:
         claim: Claim | None = None
         maybe_written = False
         try:
-            claim = await self._records.begin(call, owner, names, delivery, expect, seen, died)
+            claim = await self._records.begin(call, owner, names, delivery, seen)
             return claim
         except StoreError as exc:
             maybe_written = exc.maybe_written
@@ -363,66 +454,8 @@ class Ledger:
             await self._records.withdraw(names, owner)
             owner.running.discard(names.id)
 
-        withdrawn = False
-        try:
-            with anyio.move_on_after(_CLOSING, shield=True):
-                withdrawn = await _is_written(withdraw)
-        finally:
-            if not withdrawn:
-                self._late.append(withdraw)
-
-    async def _come_again(self, call: ValidCall, names: Names, entry: Entry, kept: Delivery) -> Outcome | None:
-        """The answer of a delivery that does not run any more; None: it may run again, if the store agrees."""
-        known: Known = kept.get("known", "lost")
-        if kept["state"] == "ended" and known not in _UNDECIDED:
-            return self._mark(call, read_outcome(kept["outcome"], call.tool), kept["done"])
-        if call.tool.effect != "mutating":
-            return None
-        found = await ask_verify(call, call, kept["key"])
-        if type(found) is Failure:
-            return None  # it did not happen, and never will
-        if found is None and kept["state"] == "ended":
-            return self._mark(call, _unknown(call), kept["done"])
-        outcome = _unknown(call) if found is None else found
-        known = "lost" if found is None else "yes"
-        if not await self._records.settle(names, entry, kept, known, write_outcome(outcome, call)):
-            return None  # it has changed, and a claim by this version will fail
-        return self._mark(call, outcome)
-
-    async def _ask_others(
-        self, call: ValidCall, names: Names, intent: Intent, mine: Delivery, version: int | None
-    ) -> tuple[Outcome | None, tuple[str, ...] | None, str]:
-        """Ask equal calls: the answer, if the call must not run; those that died; and the key that it has to take.
-
-        None in place of those that died: the intent has changed, and must be read again.
-        """
-        lost = {id_: read_lost(kept) for id_, kept in intent.get("lost", {}).items()}
-        died: list[str] = []
-        for id_, kept in intent.get("open", {}).items():
-            owner, key, strict = read_open(kept)
-            if not await lives(self.store, owner, id_):
-                lost[id_] = key, "lost", intent["at"], strict
-                died.append(id_)
-        if call.tool.effect != "keyed":  # it has been asked what became of it
-            lost.pop(names.id, None)
-        for id_, (key, known, at, strict) in sorted(lost.items(), key=lambda each: each[1][3] != names.strict):
-            is_equal = id_ == names.id or (bool(strict) and strict == names.strict)
-            if call.tool.effect == "idempotent":
-                break
-            if known == "lift" and await self._records.has_changed(names, at):
-                await self._records.lift(id_, names.intent)
-                return None, None, ""
-            if call.tool.effect == "keyed" and is_equal:
-                return None, tuple(died), key
-            # One that is not strictly equal cannot stand for the lost call, whose key and answer are not its own.
-            found = await ask_verify(call, call, key) if is_equal else None
-            if found is None:
-                return _unknown(call), None, ""
-            outcome = write_outcome(found, call) if type(found) is Success else None
-            also = [] if outcome is None else self._records.answer(names, mine, version, outcome)
-            decided = await self._records.decide(id_, names.intent, outcome, "verify", also)
-            return (self._mark(call, found) if decided and outcome is not None else None), None, ""
-        return None, tuple(died), ""
+        with anyio.move_on_after(_CLOSING, shield=True):
+            await self._write_or_later(withdraw)
 
     async def _wait(self, id_: str, seconds: float) -> None:
         flight = self._flights.get(id_)
@@ -497,7 +530,15 @@ async def _is_written(write: Callable[[], Awaitable[object]]) -> bool:
         await write()
     except StoreError:
         return False
+    except Exception:  # of a store of somebody's own: what it raises must not end the call, nor keep others waiting
+        _logger.warning("A store of a ledger raised what is no StoreError", exc_info=True)
+        return False
     return True
+
+
+def _is_left_alone(call: ValidCall) -> bool:
+    """Whether nothing is kept of a call: it changes nothing, or leaves that to the calls that it makes."""
+    return call.tool.effect == "read" or call.tool.composite or remark_on_plan(call)
 
 
 def _read_known(guards: Guards, outcome: Outcome | None) -> Known:

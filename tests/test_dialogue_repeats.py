@@ -33,10 +33,9 @@ from toolcall_pipeline import (
     builtin,
 )
 from toolcall_pipeline.dialogue import Answered, Hints, run_turn
-from toolcall_pipeline.dialogue.effects import Effects, TurnGuard
-from toolcall_pipeline.dialogue.identity import identify
 from toolcall_pipeline.engine.errors import Landed
 from toolcall_pipeline.middlewares import Resolve, Validate, standard
+from toolcall_pipeline.once.turn_guard import Done, Identity, TurnGuard
 
 BAD = Call("look", {"n": "x"}, "open")  # always open, so the model is asked again
 
@@ -377,25 +376,25 @@ DIFFERENT: list[tuple[Any, Any]] = [
 def test_which_params_are_the_same(one: object, other: object, *, same: bool) -> None:
     """Values of one type are equal by what they hold, and values of two types never are."""
     resolved = Call("t").resolved(a_tool("t"))
-    first, second = (identify(resolved.validated({"p": each})) for each in (one, other))
+    first, second = (Identity.of(resolved.validated({"p": each})) for each in (one, other))
     assert first.is_same(second) is same
     assert first.is_same(first) is True
 
 
 def test_a_body_says_of_itself_alone_that_it_landed() -> None:
     """Of two bodies of one call with other params each, the one that began last is the one that has landed."""
-    effects, resolved = Effects(), Call("t").resolved(a_tool("t", "mutating"))
-    guard = TurnGuard(effects, 1)
+    done, resolved = list[Done](), Call("t").resolved(a_tool("t", "mutating"))
+    guard = TurnGuard(done, 1)
     for n, landed in ((1, "no"), (2, "yes")):
         call = resolved.validated({"n": n})
         guard.begin(call)
         guard.learn_landed(call, cast("Landed", landed))
-    assert [each.happened for each in effects.each] == [False, True]
+    assert [each.happened for each in done] == [False, True]
 
 
 def test_calls_without_params_are_compared_as_they_are_written() -> None:
     """The same arguments are the same call, and others are another one; text that is no object shows neither."""
-    first, again, other, odd = (identify(Call("t", each)) for each in ({"n": 1}, '{"n": 1}', {"n": 2}, "{"))
+    first, again, other, odd = (Identity.of(Call("t", each)) for each in ({"n": 1}, '{"n": 1}', {"n": 2}, "{"))
     assert [first.is_same(each) for each in (again, other, odd)] == [True, False, None]
 
 
@@ -410,8 +409,8 @@ JSON = st.recursive(
 def test_sameness_is_an_equivalence(one: Any, other: Any) -> None:
     """A value is the same as itself, and two values are the same in both directions or in none."""
     resolved = Call("t").resolved(a_tool("t"))
-    first, second = (identify(resolved.validated({"p": each})) for each in (one, other))
-    assert first.is_same(identify(resolved.validated({"p": one}))) is True
+    first, second = (Identity.of(resolved.validated({"p": each})) for each in (one, other))
+    assert first.is_same(Identity.of(resolved.validated({"p": one}))) is True
     assert first.is_same(second) is second.is_same(first)
 
 

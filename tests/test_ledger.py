@@ -690,7 +690,8 @@ async def test_a_keyed_call_whose_owner_died_lends_its_key(monkeypatch: pytest.M
     async with first.pipeline, later.pipeline, anyio.create_task_group() as tasks:
         tasks.start_soon(first.ask, "pay", "a")
         await anyio.wait_all_tasks_blocked()
-        monkeypatch.setattr("toolcall_pipeline.middlewares.ledger.lives", _is_dead)
+        for asks in ("middlewares.ledger", "once.ledger_records"):
+            monkeypatch.setattr(f"toolcall_pipeline.{asks}.lives", _is_dead)
         (died,) = await later.ledger.undecided()
         assert await later.ask("pay", "b") == {"n": 1}
         assert later.keys == [died.key]

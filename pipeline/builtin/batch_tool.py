@@ -14,6 +14,7 @@ from ..base import timing
 from ..base.setup_error import SetupError
 from ..engine.batch import gather
 from ..engine.call import Call, Outcome
+from ..engine.call_state import WITHIN
 from ..engine.caller import Caller
 from ..engine.compose.pipeline import Pipeline
 from ..engine.errors import InvalidParams, NotExecuted, Problem, UnknownTool
@@ -163,7 +164,8 @@ class Batch:
         caller = self._pipeline.get_caller(context, "batch")
         if isinstance(caller, Failure):
             return caller
-        entries = [_parse_entry(index, each, context) for index, each in enumerate(calls)]
+        within = caller.delivery
+        entries = [_parse_entry(index, each, context, within) for index, each in enumerate(calls)]
         outcomes = await self._run_entries(caller, entries)
         succeeded = sum(type(outcome) is Success for outcome in outcomes)
         room = _LONGEST_RESULT // max(1, len(entries))
@@ -208,7 +210,7 @@ def _wrap_schema(calls: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": {"calls": calls}, "required": ["calls"]}
 
 
-def _parse_entry(index: int, given: object, context: ToolContext) -> _Entry:
+def _parse_entry(index: int, given: object, context: ToolContext, within: str) -> _Entry:
     number, path = str(index + 1), f"calls[{index}]"
     if not isinstance(given, Mapping):
         return _Entry(number, "", Failure(InvalidParams((Problem(path, "type", "an object with tool and args"),))))
@@ -219,5 +221,6 @@ def _parse_entry(index: int, given: object, context: ToolContext) -> _Entry:
         problem = Problem(f"{path}.tool", "required", "the name of a tool")
         return _Entry(id_, "", Failure(InvalidParams((problem,))))
     arguments = next((entry[key] for key in _ARGUMENT_KEYS if key in entry), None)
-    call_id = f"{context.call_id}:{id_}" if context.call_id else id_  # two batches may both have a call "1"
-    return _Entry(id_, name, Call(name, arguments, call_id))
+    # An id that the model made up is a label: which delivery a call is, its place in the batch says.
+    call = Call(name, arguments, f"{context.call_id}:{id_}" if context.call_id else id_)
+    return _Entry(id_, name, call.with_state(WITHIN, within and f"{within}:{number}"))

@@ -8,16 +8,17 @@ from typing import Any, TypeAlias, cast
 
 import attrs
 
-from ..engine.call import Call, Outcome
-from ..engine.errors import TimedOut, ToolError, Transient, UnknownTool
+from ..engine.call import Call, Outcome, ResolvedCall, ValidCall
+from ..engine.compose.pipeline import Pipeline
+from ..engine.errors import OutcomeUnknown, TimedOut, ToolError, Transient, UnknownTool
 from ..engine.report import error_of
 from ..messages.changes import canonical_arguments
 from ..messages.odd_fields import coerce_error_fields
 from ..messages.values import as_text
+from ..once.turn_guard import Identity
 from ..parameters import read_arguments
 from ..privacy import PublicText
 from ..tools.definition import Tool
-from .identity import Identity
 
 _NOT_RUN: Any = None  # the outcome until the first attempt has ended
 _NO_TEXT = PublicText("")
@@ -194,6 +195,26 @@ def _plain(value: str | float) -> str:
 
 def _fold(text: str) -> str:
     return text.strip().casefold()
+
+
+def requires_retry(error: ToolError | None) -> bool:
+    """Whether the model is asked for the call again: it can fix the error, and the call did not take effect."""
+    return error is not None and error.fixable_by == "model" and not isinstance(error, OutcomeUnknown)
+
+
+def check(pipeline: Pipeline, call: Call) -> Call:
+    """The call in the phase to which the checks for name and arguments bring it; nothing runs.
+
+    If these checks stand inside of a middleware, or are not from the standard stack, less is known.
+    """
+    try:
+        found = pipeline.resolve(call)
+        if not isinstance(found, ResolvedCall):
+            return call
+        valid = pipeline.validate(found)
+    except Exception:  # noqa: BLE001  # a bug in a user's check; the call itself will report it
+        return call
+    return valid if isinstance(valid, ValidCall) else found
 
 
 def find_repeat(identity: Identity, ended: Sequence[Request]) -> Request | None:

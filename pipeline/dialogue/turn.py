@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from ..base.event_loops import is_failure_of_body
 from ..base.setup_error import SetupError
-from ..engine.batch import find_twins
+from ..engine.batch import without_twins
 from ..engine.call import Call, set_caller
 from ..engine.compose.pipeline import Pipeline
 from ..messages import Wording
@@ -96,10 +96,9 @@ async def run_turn(
 
 
 async def _run(model: Model, calls: list[Call], state: TurnState, attempts: int) -> Turn:
-    twins = find_twins(calls)
-    given: list[Request] = []
-    for index, call in enumerate(calls):
-        given.append(given[twins[index]] if index in twins else Request(call))
+    single, places = without_twins(calls)
+    requests = [Request(call) for call in single]
+    given = [requests[place] for place in places]
     untold = await state.run_attempt(list(zip(given, calls, strict=True)))
     done = 1
     client_error: BaseException | None = None
@@ -116,7 +115,7 @@ async def _run(model: Model, calls: list[Call], state: TurnState, attempts: int)
             break
         untold = await state.run_attempt(state.assign(reply))
         done += 1
-    added = state.requests[len(calls) - len(twins) :]
+    added = state.requests[len(single) :]
     return Turn(
         tuple(Answered(call, each.outcome, each.text) for call, each in zip(calls, given, strict=True)),
         tuple(Answered(each.call, each.outcome, each.text) for each in added),

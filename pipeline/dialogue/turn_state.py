@@ -8,7 +8,7 @@ from typing import cast
 import attrs
 from returns.result import Failure
 
-from ..engine.batch import find_twins, run_batch
+from ..engine.batch import run_batch, without_twins
 from ..engine.call import Call, Outcome, is_failure
 from ..engine.compose.pipeline import Pipeline
 from ..engine.errors import InvalidParams, MalformedCall, NeedsUserInput, ToolError
@@ -17,10 +17,9 @@ from ..engine.report import CallReport
 from ..messages import Wording, render
 from ..messages.odd_fields import coerce_error_fields
 from ..once import Conversation
-from .effects import Effects, TurnGuard, requires_retry
-from .identity import check, identify
+from ..once.turn_guard import Done, Identity, TurnGuard
 from .records import Answered, Record
-from .requests import Request, find_repeat, inherit_context, match_requests
+from .requests import Request, check, find_repeat, inherit_context, match_requests, requires_retry
 
 GUIDANCE = (
     "The previous tool call(s) need additional information. Please retry with the missing parameters based on the "
@@ -57,7 +56,7 @@ class TurnState:
     latest: list[Request] = attrs.field(factory=list[Request])  # those that ran last
     records: list[Record] = attrs.field(factory=list[Record])
     question: str | None = None
-    effects: Effects = attrs.field(factory=Effects)
+    done: list[Done] = attrs.field(factory=list[Done])
     scope: Conversation = attrs.field(factory=Conversation)  # what is undecided, for calls without a conversation
     replies: int = 0  # whose calls have run
 
@@ -87,28 +86,22 @@ class TurnState:
     def assign(self, reply: list[Call]) -> list[tuple[Request, Call]]:
         """Each call of a reply with its request: one that is over, one that is open, or a new one."""
         ended = [each for each in self.requests if not requires_retry(each.error)]
-        twins = find_twins(reply)
-        single = [call for index, call in enumerate(reply) if index not in twins]
+        single, places = without_twins(reply)
         checked = [check(self.pipeline, call) for call in single]
-        repeats = [find_repeat(identify(call), ended) for call in checked]
+        repeats = [find_repeat(Identity.of(call), ended) for call in checked]
         others = [call for call, repeat in zip(checked, repeats, strict=True) if repeat is None]
         matches = iter(match_requests(others, self.open))
         assigned: list[tuple[Request, Call]] = []
-        found = iter(zip(single, repeats, strict=True))
-        for index in range(len(reply)):
-            if index in twins:
-                assigned.append(assigned[twins[index]])
-                continue
-            call, repeat = next(found)
+        for call, repeat in zip(single, repeats, strict=True):
             request = repeat or next(matches)
             whole = inherit_context(call, (request or self.requests[0]).first)
             assigned.append((request or Request(whole), whole))
-        return assigned
+        return [assigned[place] for place in places]
 
     async def run_attempt(self, assigned: Sequence[tuple[Request, Call]]) -> tuple[Answered, ...]:
         """Run the calls whose requests are not over, all together; returns an answer for each call.
 
-        Several calls with one request are twins, see `find_twins`: the first of them runs.
+        Several calls with one request are twins, see `without_twins`: the first of them runs.
         """
         firsts: dict[int, int] = {}
         for place, (each, _) in enumerate(assigned):
@@ -120,7 +113,7 @@ class TurnState:
         ]
         calls = [assigned[place][1] for place in running]
         self.replies += 1
-        guards = [TurnGuard(self.effects, self.replies, self.scope) for _ in calls]
+        guards = [TurnGuard(self.done, self.replies, self.scope) for _ in calls]
         reports: dict[int, CallReport] = {}
 
         async def run(index: int, call: Call) -> Outcome:
@@ -135,13 +128,13 @@ class TurnState:
         self.latest = []
         for index, place in enumerate(running):
             request, call = assigned[place]
-            if guards[index].repeated is not None:  # the checks alone did not show it; the request stays as it is
+            if guards[index].repeated:  # the checks alone did not show it; the request stays as it is
                 request = Request(call)
                 request.outcome = self._word(outcomes[index])
                 request.text = render(request.outcome, wording=self.wording)
                 answers[place] = request
                 continue
-            request.identity = guards[index].identity or identify(check(self.pipeline, call))
+            request.identity = guards[index].identity or Identity.of(check(self.pipeline, call))
             self._note_outcome(request, call, outcomes[index], reports.get(index))
             self.latest.append(request)
         told = [answers[firsts[id(each)]] for each, _ in assigned]

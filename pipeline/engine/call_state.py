@@ -41,6 +41,8 @@ State: TypeAlias = Mapping[StateKey[Any], object]
 # Not a field of its own: a call that has nothing of it, as most, would pay for the field in each phase.
 WIRE: StateKey[Mapping[str, Any]] = StateKey("toolcall-pipeline.wire")
 TURN: StateKey[str] = StateKey("toolcall-pipeline.turn")  # of calls that `gather` runs together, without a reply
+# Of a call that a tool makes: the delivery of the tool's own call, and what the call is in it. "": that has no id.
+WITHIN: StateKey[str] = StateKey("toolcall-pipeline.within")
 
 
 @attrs.frozen

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import ReferenceType
 
 import attrs
 from returns.result import Failure
 
+from .call_state import WITHIN
 from .guards import Guard, Guards
 
 if TYPE_CHECKING:
@@ -48,17 +50,24 @@ class Caller:
     """Makes calls through the pipeline that called a tool, under those guards of its call that hold for them too.
 
     A call has the principal, the deps, the conversation and the reply of the tool's own call where it says no other.
+    Its id belongs to the delivery of that call: the tool may give it again in another.
     """
 
     _runner: Runner
     _inherited: tuple[InheritedGuard, ...]
-    _outer: Call = attrs.field(repr=False)
+    _outer: ResolvedCall = attrs.field(repr=False)
+    _delivery_of: Callable[[ResolvedCall], str] = attrs.field(repr=False)
 
     @staticmethod
-    def of(call: Call) -> Caller | None:
+    def of(call: ResolvedCall, delivery_of: Callable[[ResolvedCall], str]) -> Caller | None:
         """The caller of the tool of this call. Of a pipeline in a pipeline it is the outer one.
 
-        None if the call came through no pipeline, or has ended.
+        Args:
+            call: The call.
+            delivery_of: As in `once`, which stands above this.
+
+        Returns:
+            None if the call came through no pipeline, or has ended.
         """
         guards = call.guards
         if guards is None:
@@ -71,17 +80,24 @@ class Caller:
             elif origin is None and isinstance(guard, Origin):
                 origin = guard
         runner = None if origin is None else origin.runner()
-        return None if runner is None else Caller(runner, inherited, call)
+        return None if runner is None else Caller(runner, inherited, call, delivery_of)
 
     async def __call__(self, call: Call, /) -> Outcome:
         """Run one call."""
         guards = tuple(guard.inherit() for guard in self._inherited)
         outer = self._outer
+        if call.id and call.get_state(WITHIN, None) is None:
+            call = call.with_state(WITHIN, (within := self.delivery) and f"{within}:{call.id}")
         asked = call.asked_by(outer.principal, outer.deps, outer.conversation, outer.reply)
         outcome = await self._runner.run(asked.under(None, Guards.of(*guards) if guards else None))
         for guard in guards:
             guard.answer(outcome)
         return outcome
+
+    @property
+    def delivery(self) -> str:
+        """The delivery of the tool's own call; "": it has no id."""
+        return self._delivery_of(self._outer)
 
     @property
     def wording(self) -> Wording | None:

@@ -9,6 +9,7 @@ from ..base import timing
 from ..engine.call import ValidCall
 from ..engine.caller import Caller
 from ..engine.report import LiveReport, Progress
+from ..once import delivery_of
 from ..tools.context import Tell, ToolContext
 
 
@@ -61,7 +62,7 @@ def context_args(call: ValidCall) -> tuple[ToolContext] | tuple[()]:
     deadline = None if left is None else timing.monotonic() + left
     tell = None if call.report is None else make_tell(call.report)
     fields = call.id, call.attempt, call.idempotency_key, deadline, call.principal, call.deps, tell
-    return (ToolContext(*fields, Caller.of(call), call.tool.name, call.state, call.conversation),)
+    return (ToolContext(*fields, Caller.of(call, delivery_of), call.tool.name, call.state, call.conversation),)
 
 
 def make_tell(report: LiveReport) -> Tell:

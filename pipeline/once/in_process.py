@@ -1,13 +1,15 @@
 """Once per intent: a call of a conversation, with what is known there of equal calls before it and beside it.
 
-A twin, which is the same delivery while that one runs, waits for its answer, in any thread and event loop. A call whose
-intent is undecided does not run (mutating), or runs with the key of the lost call (keyed). `Conversations` keeps what
-is undecided; digests are made only once something is.
+A twin, which is the same delivery, waits for its answer, in any thread and event loop, and within its reply it gets the
+answer also after the end. A call whose intent is undecided does not run (mutating), or runs with the key of the lost
+call (keyed). `Conversations` keeps what is undecided; digests are made only once something is.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from inspect import isawaitable
 from threading import Lock
@@ -23,6 +25,7 @@ from ..base.event_loops import get_event_loop
 from ..base.foreign_values import FaultBarrier
 from ..base.forking import register_after_fork
 from ..engine.call import Call, Outcome, ResolvedCall, ValidCall
+from ..engine.call_state import WITHIN
 from ..engine.caller import InheritedGuard
 from ..engine.errors import (
     Crashed,
@@ -37,8 +40,9 @@ from ..engine.errors import (
     Transient,
     Unavailable,
 )
-from ..engine.guards import Guards, OneEffect, as_not_landed, landed_of
+from ..engine.guards import OneEffect, as_not_landed, landed_of
 from ..privacy import approved
+from .decision import decide
 from .intents import are_written_alike
 from .undecided import CONVERSATIONS, Conversation, Lost
 
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
 
 Inside: TypeAlias = Callable[[Any], Awaitable[Outcome]]
 FlightKey: TypeAlias = tuple[object, ...]
+_MAX_ENDED = 100  # answers that a pipeline keeps for calls of a reply
 
 
 class InScope(InheritedGuard):
@@ -84,23 +89,47 @@ class Flight:
 
 @attrs.define(eq=False)
 class Flights:
-    """The deliveries that run in one pipeline.
+    """The deliveries that run in one pipeline, and those of the last replies that have ended.
 
     Attributes:
         running: The calls.
         waiting: Those that another call waits for. It is looked at after the end of a call only where it is not empty.
+        ended: The arguments and answers of calls of a known reply whose bodies began and whose ends are known.
     """
 
     running: dict[FlightKey, Call] = attrs.field(factory=dict[FlightKey, Call])
     waiting: dict[FlightKey, Flight] = attrs.field(factory=dict[FlightKey, Flight])
+    ended: OrderedDict[FlightKey, tuple[object, Outcome]] = attrs.field(factory=OrderedDict[Any, Any])
 
-    def board(self, key: FlightKey, call: Call) -> Flight | None:
-        """The flight of a call that runs, to wait for. None: it has ended meanwhile."""
-        flight = self.waiting.setdefault(key, Flight(call))
-        if flight.call is call and self.running.get(key) is call:
-            return flight  # its end is after this, and sees the flight
-        self.land(key, call, None)
-        return None
+    async def join(self, key: FlightKey, call: Call) -> tuple[FlightKey | None, Outcome | None]:
+        """The answer of a twin; or without one the key under which the call runs, None if none."""
+        while (first := self.running.setdefault(key, call)) is not call:
+            if not are_written_alike(first, call):
+                return None, None  # its id was given to another call
+            flight = self.waiting.setdefault(key, Flight(first))
+            if (
+                flight.call is not first or self.running.get(key) is not first
+            ):  # else its end is after this, and sees it
+                self.land(key, first, None)
+                await lowlevel.checkpoint()  # it ends just now, in another thread
+                continue
+            await flight.wait()
+            if flight.outcome is not None:
+                return None, _mark(call, flight.outcome)
+        arguments, outcome = self.ended.get(key, (None, None))
+        if outcome is None or not are_written_alike(attrs.evolve(call, arguments=arguments), call):
+            return key, None
+        del self.running[key]
+        self.land(key, call, outcome)
+        return None, _mark(call, outcome)
+
+    def keep(self, key: FlightKey, call: Call, effect: OneEffect, outcome: Outcome | None) -> None:
+        """Keep a known answer for the rest of its reply; before the call runs no more, so that no twin begins."""
+        if outcome is not None and effect.begun_tool is not None and _is_known(effect, outcome):
+            self.ended[key] = call.arguments, outcome
+            if len(self.ended) > _MAX_ENDED:
+                with suppress(KeyError):  # another thread has emptied it
+                    self.ended.popitem(last=False)
 
     def land(self, key: FlightKey, call: Call, outcome: Outcome | None) -> None:
         """A call has ended; None: it was cancelled, or a stage raised."""
@@ -131,14 +160,17 @@ async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, fl
         inside: The stages.
         flights: The deliveries that run in the pipeline.
     """
-    scope = None if call.conversation else _find_scope(call)
+    scope = None if call.conversation else find_scope(call)
     effect.ask = _refuse if scope is None else partial(_refuse_in, scope)
     key: FlightKey | None = None
-    if call.id and (call.conversation or call.reply):
+    named = call.id if call.state is None else call.get_state(WITHIN, call.id)
+    if named and (call.conversation or call.reply):
         # A tuple, and the arguments only where one is found: a digest would cost more than all else here.
-        key = call.principal, call.conversation, call.reply, call.id, effect.tool
-        if flights.running.setdefault(key, call) is not call:
-            return await _join(call, effect, inside, flights, key)
+        key = call.principal, call.conversation, call.reply, named, effect.tool
+        if flights.running.setdefault(key, call) is not call or flights.ended:
+            key, told = await flights.join(key, call)
+            if told is not None:
+                return told
     outcome: Outcome | None = None
     try:
         if scope is not None or CONVERSATIONS.held:
@@ -154,32 +186,25 @@ async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, fl
         return outcome
     finally:
         if key is not None:
+            if call.reply:
+                flights.keep(key, call, effect, outcome)
             del flights.running[key]
             if flights.waiting:
                 flights.land(key, call, outcome)
 
 
-async def _join(call: ValidCall, effect: OneEffect, inside: Inside, flights: Flights, key: FlightKey) -> Outcome:
-    """Wait for a twin, and run only if it is none, or ended without an answer."""
-    while (first := flights.running.setdefault(key, call)) is not call:
-        if not are_written_alike(first, call):
-            return await _run(call, effect, inside, None)
-        flight = flights.board(key, first)
-        if flight is None:
-            await lowlevel.checkpoint()  # it ends just now, in another thread
-            continue
-        await flight.wait()
-        if flight.outcome is not None:
-            if call.report is not None:
-                call.report.replayed = True
-            return flight.outcome
-    outcome: Outcome | None = None
-    try:
-        outcome = await _run(call, effect, inside, None)
-        return outcome
-    finally:
-        del flights.running[key]
-        flights.land(key, call, outcome)
+def _is_known(effect: OneEffect, outcome: Outcome) -> bool:
+    """Whether the end of a body is known, and happened: what did nothing may be asked for again."""
+    return type(outcome) is Success or (
+        type(outcome) is Failure and bool(effect.undecided) and read_end(effect, outcome.failure()) is None
+    )
+
+
+def _mark(call: Call, outcome: Outcome) -> Outcome:
+    """An answer that was given before."""
+    if call.report is not None:
+        call.report.replayed = True
+    return outcome
 
 
 async def _run(call: ValidCall, effect: OneEffect, inside: Inside, scope: Conversation | None) -> Outcome:
@@ -197,8 +222,7 @@ async def _run(call: ValidCall, effect: OneEffect, inside: Inside, scope: Conver
         _remember_raise(call, effect, scope, exc)
         raise
     told = _learn(call, effect, scope, await settle_lost(call, effect, outcome))
-    is_lost = type(told) is Failure and read_end(effect, told.failure()) is not None
-    if lost is not None and known is not None and effect.undecided and not is_lost:
+    if lost is not None and known is not None and effect.undecided and _is_known(effect, told):
         known.decide(lost)  # a later answer to the same key
     return told
 
@@ -236,28 +260,32 @@ def _lift(call: ValidCall, effect: OneEffect, scope: Conversation | None) -> Non
 async def _ask_known(call: ValidCall, known: Conversation) -> tuple[Lost | None, Outcome | None]:
     """The lost call that a call repeats and whose key it has to take; and the answer, if it must not run."""
     tool = call.tool
-    while tool.effect in _REMEMBERED and (found := known.find(call, getattr(call, "params", None))) is not None:
+    while _is_remembered(tool) and (found := known.find(call, getattr(call, "params", None))) is not None:
         lost, is_equal = found
-        if tool.effect == "keyed" and is_equal:
+        if decide("undecided", tool.effect, is_equal=is_equal) == "run with its key":
             return lost, None
         began = perf_counter_ns()
         answer = await ask_verify(call, lost.call or (call if is_equal else None), lost.key)
-        if answer is None:
+        step = decide("undecided", tool.effect, is_equal=is_equal, found=landed_of(answer))
+        if step == "refuse":
             if call.report is not None:
                 took = (ended := perf_counter_ns()) - began
                 call.report.rows.append(("once", began, ended, OutcomeUnknown.kind, 0, _UNDECIDED, took))
             return None, _unknown(tool)
         known.decide(lost)
-        if type(answer) is Success and is_equal:
-            if call.report is not None:
-                call.report.replayed = True
-            return None, answer
+        if step == "answer":
+            return None, _mark(call, cast("Outcome", answer))
     return None, _refuse_more(known, tool)
+
+
+def _is_remembered(tool: Tool[..., Any]) -> bool:
+    """Whether a call of a tool may be held up by one that is undecided."""
+    return decide("undecided", tool.effect) != "run"
 
 
 def _refuse_more(known: Conversation, tool: Tool[..., Any]) -> Outcome | None:
     """Unavailable, where a lost call of the tool could not be remembered; else None."""
-    if tool.effect in _REMEMBERED and known.is_full(tool):
+    if _is_remembered(tool) and known.is_full(tool):
         return Failure(Unavailable(tool.name, "too many calls of it are undecided in this conversation"))
     return None
 
@@ -295,7 +323,7 @@ async def settle_lost(call: Any, effect: OneEffect, outcome: Outcome) -> Outcome
         took = (ended := perf_counter_ns()) - began
         call.report.rows.append(("once", began, ended, None, 0, _FOUND[type(found) is Success], took))
     if effect.forget is not None:
-        effect.forget()
+        await effect.forget(found)
     if type(found) is Success:
         effect.happened = True
         return found
@@ -357,12 +385,8 @@ async def ask_verify(call: ValidCall, lost: ValidCall | None, key: str) -> Outco
     return Failure(NotExecuted("it was found not to have happened")) if found is False or found == "no" else None
 
 
-def has_scope(guards: Guards) -> bool:
-    """Whether a turn around a call with these guards remembers what is undecided."""
-    return any(isinstance(guard, InScope) for guard in guards.each)
-
-
-def _find_scope(call: Call) -> Conversation | None:
+def find_scope(call: Call) -> Conversation | None:
+    """What the turn of a call remembers of what is undecided; None: it is of no turn."""
     guards = () if call.guards is None else call.guards.each
     return next((guard.scope for guard in guards if isinstance(guard, InScope)), None)
 
@@ -375,10 +399,10 @@ def _refuse(call: Any) -> Outcome | None:
 
 def _refuse_in(known: Conversation, call: Any) -> Outcome | None:
     tool: Tool[..., Any] | None = getattr(call, "tool", None)
-    if tool is None or tool.effect not in _REMEMBERED or not known:
+    if tool is None or not known or not _is_remembered(tool):
         return None
     found = known.find(call, getattr(call, "params", None))
-    if found is not None and not (tool.effect == "keyed" and found[1]):
+    if found is not None and decide("undecided", tool.effect, is_equal=found[1]) == "ask":
         return _unknown(tool)
     return _refuse_more(known, tool)
 
@@ -389,9 +413,9 @@ def _unknown(tool: Tool[..., Any]) -> Outcome:
 
 def _remember(call: ValidCall, effect: OneEffect, scope: Conversation | None, *, liftable: bool) -> None:
     tool = effect.begun_tool
-    if tool is None or tool.effect not in _REMEMBERED or tool.composite:
+    if tool is None or tool.composite or not _is_remembered(tool):
         return
-    if scope is None and not call.conversation:
+    if scope is None and not (call.conversation or call.reply):
         return
     known: Any = call if getattr(call, "tool", None) is tool else call.resolved(tool)
     params = _reread(known) if hasattr(known, "params") else effect.begun_params
@@ -400,7 +424,12 @@ def _remember(call: ValidCall, effect: OneEffect, scope: Conversation | None, *,
         scope = CONVERSATIONS.add(call, lost)
     else:
         scope.add(lost)
-    effect.forget = partial(scope.decide, lost)
+    held = scope
+
+    async def forget(_: Outcome) -> None:
+        held.decide(lost)
+
+    effect.forget = forget
 
 
 def _reread(call: ValidCall) -> dict[str, Any]:
@@ -421,7 +450,6 @@ def _tell_part(error: Any, tool: Tool[..., Any] | None) -> Outcome | None:
     return Failure(attrs.evolve(error, details=attrs.evolve(error.details, suggestion=advice)))
 
 
-_REMEMBERED = ("mutating", "keyed")
 _UNDECIDED = "an equal call of this conversation is undecided"
 _FOUND = {True: "its answer was lost, and verify= found that it took effect", False: "verify= found that it did not"}
 _WITH_DETAILS = (ResourceNotFound, ExecutionFailed, Denied, NeedsSetup, InvalidParams)

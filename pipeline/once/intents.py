@@ -18,7 +18,7 @@ import attrs
 
 from ..base.foreign_values import FaultBarrier
 from ..engine.call import make_uuid
-from ..engine.call_state import StateKey
+from ..engine.call_state import WITHIN, StateKey
 from ..parameters import read_arguments
 from .digests import NotPlainError, is_written_alike, join_digest, write_loose, write_strict
 
@@ -67,12 +67,14 @@ def delivery_of(call: ResolvedCall, secret: bytes = b"", written: str = "") -> s
         secret: See `join_digest`.
         written: What `write_arguments` makes of it, where that is known.
     """
-    who = call.principal, call.conversation
-    if named := call.get_state(DELIVERY, ""):  # it runs once, however it is sent or written
-        return join_digest(*who, "approval", named, call.tool.name, secret=secret)
-    if not call.id:
+    who, named = (call.principal, call.conversation), call.id
+    if call.state is not None:
+        if approval := call.get_state(DELIVERY, ""):  # it runs once, however it is sent or written
+            return join_digest(*who, "approval", approval, call.tool.name, secret=secret)
+        named = call.get_state(WITHIN, named)
+    if not named:
         return ""
-    return join_digest(*who, call.reply, call.id, call.tool.name, written or write_arguments(call), secret=secret)
+    return join_digest(*who, call.reply, named, call.tool.name, written or write_arguments(call), secret=secret)
 
 
 def intent_of(call: ResolvedCall, params: Mapping[str, object], secret: bytes = b"", written: str = "") -> Intent:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, cast, get_type_hints
 
 from returns.result import Failure, Success
 
 from ..base.foreign_values import FaultBarrier, or_default
 from ..base.introspection import unwrap
 from ..engine.errors import ERROR_TYPES, OutcomeUnknown, Transient
-from ..engine.report.content import mask_outcome
 from ..engine.report.json_form import dump_error, load_error
 from ..messages import render
 from ..privacy import make_mask
@@ -25,31 +24,31 @@ if TYPE_CHECKING:
     from ..engine.call import Outcome, ValidCall
     from ..tools.definition import Tool
 
+NOT_KEPT: Final[Mapping[str, Any]] = {"n": "not kept"}  # it ended with an answer that cannot be told again
 _FLAT = (type(None), bool, int, float, str)
 _DEPTH = 32
 _LONGEST = 256 * 1024  # characters of a value that is kept as text
 
 
-def write_outcome(outcome: Outcome, call: ValidCall) -> dict[str, Any]:
+def write_outcome(outcome: Outcome, call: ValidCall) -> Mapping[str, Any]:
     """The outcome as JSON: ``e`` an error, ``v`` a plain value, ``j`` a typed one, ``t`` the text a model reads.
 
-    A declared secret of the call is masked in it; a typed value with a mask is kept as a plain one.
+    A declared secret is masked in an error. A value with one is `NOT_KEPT`, for masked it would be another answer; so
+    is one that JSON cannot hold, or that raises when it is read.
     """
     mask = make_mask(call, call.tool)
-    if mask is None:
-        return _write_outcome(outcome, call.tool)
     if type(outcome) is Failure:
-        return {"e": dump_error(mask.error(cast("Any", outcome).failure()))}
-    ((form, value),) = _write_outcome(outcome, call.tool).items()
-    if form == "t":
-        return {form: str(render(mask_outcome(outcome, mask)))[:_LONGEST]}
-    masked = mask.value(value)
-    return {form: value} if masked == value else {"v" if form == "j" else form: masked}
+        error: Any = cast("Any", outcome).failure()
+        return {"e": dump_error(error if mask is None else mask.error(error))}
+    kept: Mapping[str, Any] = NOT_KEPT
+    with FaultBarrier():
+        kept = _write_value(outcome, call.tool)
+        if mask is not None and any(mask.value(each) != each for each in kept.values()):
+            kept = NOT_KEPT
+    return kept
 
 
-def _write_outcome(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:
-    if type(outcome) is Failure:
-        return {"e": dump_error(cast("Any", outcome).failure())}
+def _write_value(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:
     value: Any = outcome.unwrap()
     if _is_plain(value, _DEPTH):
         return {"v": value}
@@ -71,6 +70,8 @@ def read_outcome(kept: Mapping[str, Any], tool: Tool[..., Any]) -> Outcome:
                 return Failure(error)
         if "j" in kept:
             return Success(cast("TypeAdapter[Any]", _find_adapter(tool)).validate_python(kept["j"]))
+        if "n" in kept:
+            return Failure(OutcomeUnknown(Transient(landed="yes"), tool.verify_with))
         return Success(kept["v"] if "v" in kept else kept["t"])
     return Failure(OutcomeUnknown(Transient(landed="maybe"), tool.verify_with))
 

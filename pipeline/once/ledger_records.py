@@ -19,14 +19,17 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import attrs
+from pydantic_core import PydanticSerializationError, to_json
 
 from ..base import timing
 from ..base.setup_error import SetupError
 from ..engine.call import ValidCall, make_uuid
 from ..stores import Change, Entry, Store
+from .decision import Arrival
 from .digests import join_digest
 from .intents import delivery_of, intent_of, write_arguments
-from .owners import Owner
+from .kept_outcomes import NOT_KEPT
+from .owners import Owner, lives
 from .row_versions import VERSION, check_version
 
 if TYPE_CHECKING:
@@ -101,6 +104,46 @@ class Names:
 
 
 @attrs.frozen
+class Met:
+    """An earlier arrival of a delivery, or another delivery of its intent, as the table of `decision` asks for it.
+
+    Attributes:
+        id: Its id.
+        arrives: What is known of it.
+        key: The idempotency key of its body.
+        known: How it ended, if that is not decided.
+        at: When.
+        is_equal: Whether it is strictly equal.
+    """
+
+    id: str
+    arrives: Arrival
+    key: str
+    known: Known = "lost"
+    at: float = 0.0
+    is_equal: bool = True
+
+
+@attrs.frozen
+class Seen:
+    """What a store holds of a call.
+
+    Attributes:
+        entry: The record of the delivery; None: there is none.
+        delivery: What it says.
+        intent: The record of the intent, likewise.
+        met: What the call meets, in the order in which the table is asked.
+        died: Deliveries of the intent whose owners died.
+    """
+
+    entry: Entry | None
+    delivery: Delivery
+    intent: tuple[Entry | None, Intent] = (None, {})
+    met: Sequence[Met] = ()
+    died: Sequence[str] = ()
+
+
+@attrs.frozen
 class Claim:
     """The right to run a body, and the versions that its end expects.
 
@@ -151,16 +194,50 @@ class Records:
             names = attrs.evolve(names, intent=before.intent)
         return names
 
-    async def begin(  # all that one write changes
-        self,
-        call: ValidCall,
-        owner: Owner,
-        names: Names,
-        delivery: Delivery,
-        expect: int | None,
-        seen: tuple[Entry | None, Intent],
-        died: tuple[str, ...] = (),
-    ) -> Claim | None:
+    async def look(self, names: Names, *, whole: bool = True) -> Seen:
+        """Read what is known of a call.
+
+        Args:
+            names: Its names.
+            whole: Also of its intent. Default True.
+        """
+        entry, kept = await self.read(names.delivery)
+        own: list[Met] = []
+        if entry is not None:
+            known: Known = kept.get("known", "lost")
+            arrives: Arrival = "lost" if known in UNDECIDED else "ended"
+            if kept["state"] == "begun" and await lives(self.store, kept["owner"], names.id):
+                arrives = "runs"
+            elif kept["state"] == "begun" and await self._is_newer(names.delivery, entry):
+                return await self.look(names, whole=whole)
+            own.append(Met(names.id, arrives, kept["key"], known))
+        if not whole or (own and own[0].arrives != "lost"):
+            return Seen(entry, kept, met=own)
+        row, intent = await self.read(names.intent)
+        lost = {id_: read_lost(each) for id_, each in intent.get("lost", {}).items()}
+        died: list[str] = []
+        for id_, each in intent.get("open", {}).items():
+            owner, key, strict = read_open(each)
+            if not await lives(self.store, owner, id_):
+                lost[id_] = key, "lost", intent["at"], strict
+                died.append(id_)
+        if died and row is not None and await self._is_newer(names.intent, row):
+            return await self.look(names)
+        if own:
+            lost.pop(names.id, None)
+        others = [
+            Met(id_, "undecided", key, known, at, id_ == names.id or (bool(strict) and strict == names.strict))
+            for id_, (key, known, at, strict) in lost.items()
+        ]
+        others.sort(key=lambda each: not each.is_equal)
+        return Seen(entry, kept, (row, intent), [*own, *others], died)
+
+    async def _is_newer(self, key: str, entry: Entry) -> bool:
+        """Whether a record has changed: its owner, which does not run any more, may have ended it since it was read."""
+        now = await self.store.get(key)
+        return now is None or now.version != entry.version
+
+    async def begin(self, call: ValidCall, owner: Owner, names: Names, delivery: Delivery, seen: Seen) -> Claim | None:
         """Claim a delivery; None: a record has changed since it was read.
 
         Args:
@@ -168,13 +245,11 @@ class Records:
             owner: Who runs it.
             names: Its names.
             delivery: The new record.
-            expect: The version of the old one; None: there is none.
-            seen: The record of the intent, as it was when the call was let through.
-            died: Deliveries of the intent whose owners died.
+            seen: What was known when the call was let through.
         """
-        entry, intent = seen
+        entry, intent = seen.intent
         opened, gone = dict(intent.get("open", {})), dict(intent.get("lost", {}))
-        for id_ in died:
+        for id_ in seen.died:
             _, key, strict = read_open(opened.pop(id_))
             gone[id_] = [key, "lost", timing.wall_time(), strict]
         decides = tuple(id_ for id_, (key, *_) in gone.items() if key and key == delivery["key"])
@@ -186,6 +261,7 @@ class Records:
         state = {**about, "effect": call.tool.effect, "at": delivery["at"], "open": opened, "lost": gone}
         changes = [Change(names.intent, _dump(state), None if entry is None else entry.version, self.keep)]
         if names.delivery:
+            expect = None if seen.entry is None else seen.entry.version
             changes.append(Change(names.delivery, _dump(delivery), expect, self.keep))
         version = await self.store.write(*changes)
         return None if version is None else Claim(names, delivery["key"], delivery, version, state, decides)
@@ -203,19 +279,19 @@ class Records:
         """
         names, expect, state = claim.names, claim.version, claim.intent
         of_all = "lost" if known == "no" and names.id in state["lost"] else known  # an earlier time may have landed
-        done = {**claim.delivery, "state": "ended", "known": of_all, "outcome": outcome, "done": timing.wall_time()}
-        at = timing.wall_time()
+        time = at = timing.wall_time()
+        done = {**claim.delivery, "state": "ended", "known": of_all, "outcome": outcome, "done": time}
         if known == "lift":  # of a clock that was ahead
             at = max(at, await self._find_change(names))
         while True:
             changes = [self._change(names.intent, _end_in(state, claim, known, at), expect)]
             if names.delivery:
-                ended = None if outcome is None else _dump(done)
+                ended = None if outcome is None else _dump_ended(done)
                 changes.append(Change(names.delivery, ended, claim.version, None if ended is None else self.keep))
             if success is not None:
-                changes.append(Change(names.succeeded, _dump({"v": VERSION, **success}), ttl=self.keep))
+                changes.append(Change(names.succeeded, _dump_ended({"v": VERSION, **success}), ttl=self.keep))
             if known == "yes" and names.changed:
-                changes.append(Change(names.changed + names.tool, str(timing.wall_time()).encode(), ttl=self.keep))
+                changes.append(Change(names.changed + names.tool, str(time).encode(), ttl=self.keep))
             if await self.store.write(*changes) is not None:
                 return True
             if names.delivery:
@@ -227,21 +303,13 @@ class Records:
                 return False
             expect = entry.version
 
-    async def settle(
-        self, names: Names, entry: Entry, delivery: Delivery, known: Known, outcome: Mapping[str, Any]
-    ) -> bool:
-        """Write what became of a delivery whose owner died, or whose end was not known. False: it has changed."""
-        changes = await self._take_out(delivery["intent"], names.id, known)
-        done = {**delivery, "state": "ended", "known": known, "outcome": outcome, "done": timing.wall_time()}
-        changes.append(Change(names.delivery, _dump(done), entry.version, self.keep))
-        return await self.store.write(*changes) is not None
-
-    def answer(self, names: Names, delivery: Delivery, expect: int | None, outcome: Mapping[str, Any]) -> list[Change]:
+    def answer(self, names: Names, delivery: Delivery, entry: Entry | None, outcome: Mapping[str, Any]) -> list[Change]:
         """The changes by which a delivery has an answer though no body ran for it."""
         if not names.delivery:
             return []
+        expect = None if entry is None else entry.version
         done = {**delivery, "state": "ended", "known": "yes", "outcome": outcome, "done": timing.wall_time()}
-        return [Change(names.delivery, _dump(done), expect, self.keep)]
+        return [Change(names.delivery, _dump_ended(done), expect, self.keep)]
 
     async def decide(
         self,
@@ -267,7 +335,7 @@ class Records:
         changes = await self._take_out(intent, id_, known)
         if entry is not None:
             done = {**delivery, "state": "ended", "known": "yes", "outcome": outcome, "done": timing.wall_time()}
-            value = None if outcome is None else _dump({**done, "by": by})
+            value = None if outcome is None else _dump_ended({**done, "by": by})
             changes.append(Change(key, value, entry.version, None if value is None else self.keep))
         changes += also if changes else ()
         return bool(changes) and await self.store.write(*changes) is not None
@@ -356,5 +424,17 @@ def _delivery_key(id_: str) -> str:
     return "" if "~" in id_ else f"d/{id_}"
 
 
+def _dump_ended(record: Mapping[str, Any]) -> bytes:
+    """A record with an answer; without it, where JSON cannot write it: an integer of 5,000 digits."""
+    try:
+        return _write(record).encode()
+    except ValueError:
+        return _dump({**record, "outcome": NOT_KEPT})
+
+
 def _dump(value: object) -> bytes:
-    return _write(value).encode()
+    """A record without a value of a tool, in a third of the time."""
+    try:
+        return to_json(value)
+    except PydanticSerializationError:  # half of a surrogate pair in a name
+        return _write(value).encode()

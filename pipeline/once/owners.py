@@ -1,7 +1,8 @@
 """Owner: a process that runs bodies, and the proof that it lives.
 
 On its own host a process is known by boot, namespace of process ids, process id and start time: its death is seen at
-once, and a stopped process is never taken for dead. On another host only its lease in the store shows that it lives.
+once, and a stopped process is never taken for dead. On another host, and where it cannot be seen, only its lease in the
+store shows that it lives.
 """
 
 from __future__ import annotations
@@ -99,15 +100,28 @@ async def lives(store: Store, name: str, delivery: str) -> bool:
     if host and host == _find_host():
         if int(pid) == os.getpid() and start == str(_find_start(os.getpid())):
             return delivery in _RUNNING.get(name, ())
-        return start != "0" and str(_find_start(int(pid))) == start
+        if (seen := _sees(int(pid), int(start))) is not None:
+            return seen
     return await store.get(f"o/{name}") is not None
 
 
+def _sees(pid: int, start: int) -> bool | None:
+    """Whether a process of this host lives that began then; None: it cannot be seen from here."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # of another user
+        pass
+    found = _find_start(pid)
+    return None if 0 in (found, start) else found == start
+
+
 def _find_start(pid: int) -> int:
-    """The start of a process, in ticks since the boot; 0: there is none, or it is dead, or that cannot be seen here."""
+    """The start of a process, in ticks since the boot; -1: it is dead; 0: that cannot be seen here."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-        return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
+        return -1 if fields[0] in (b"Z", b"X") else int(fields[19])
     except (OSError, IndexError, ValueError):
         return 0
 

@@ -21,7 +21,7 @@ from .digests import join_digest
 from .intents import read_asked, write_arguments
 
 if TYPE_CHECKING:
-    from ..engine.call import ResolvedCall
+    from ..engine.call import Call, ResolvedCall
     from ..tools.definition import Tool
 
 FORGET_AFTER = 3600.0  # seconds
@@ -173,12 +173,12 @@ class Conversations:
 
     def find(self, call: ResolvedCall) -> Conversation | None:
         """The conversation of a call, if something in it is undecided."""
-        found = self.held.get((call.principal, call.conversation)) if self.held else None
+        found = self.held.get(_place_of(call)) if self.held else None
         return found or None
 
     def add(self, call: ResolvedCall, lost: Lost) -> Conversation:
         """Remember a lost call, in its conversation."""
-        name = call.principal, call.conversation
+        name = _place_of(call)
         with self.lock:
             self._forget_old()
             if name not in self.held:
@@ -240,6 +240,11 @@ class Conversations:
 
 
 CONVERSATIONS = Conversations()
+
+
+def _place_of(call: Call) -> tuple[str, str]:
+    """The principal and the conversation of a call; without one, its reply is all that is known of it."""
+    return call.principal, call.conversation or f"reply:{call.reply}"
 
 
 def _name(call: ResolvedCall, params: Mapping[str, object] | None) -> tuple[str, tuple[str, ...], int]:

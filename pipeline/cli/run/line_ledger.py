@@ -63,21 +63,16 @@ class LineLedger:
 
     def __call__(self, call: Call, call_next: Handler[Call]) -> Awaitable[Outcome]:
         """See `Ledger`. A call without a line is made by a tool, whose own line stands for it."""
-        place = call.get_state(LINE, None)
-        tool = call.tool if isinstance(call, ResolvedCall) else None
-        if place is None or (tool is not None and tool.effect == "read"):
-            return call_next(call)
-        return self._keep(call, place, tool, call_next)
+        whole = _as_delivery(call)
+        return call_next(call) if whole is None else self._keep(call, whole, call_next)
 
-    async def _keep(self, call: Call, place: Place, tool: Tool[..., Any] | None, call_next: Handler[Call]) -> Outcome:
-        name = f"line {place.digest}:{place.nth}"
-        conversation, params = call.conversation or name, None
-        if tool is None or tool.composite or not isinstance(call, ValidCall):
-            # The ledger would know too little of it, or leave it to the calls that it makes.
-            tool, conversation, params = _stand_in(tool), name, dict[str, Any]()
-        kept = attrs.evolve(call, id=call.id or name, reply=name, conversation=conversation)
-        whole = kept if isinstance(kept, ValidCall) and params is None else kept.resolved(tool).validated(params or {})
-        began = False
+    def look_up(self, call: Call, call_next: Handler[Call]) -> Awaitable[Outcome]:
+        """See `Ledger.look_up`."""
+        whole = _as_delivery(call)
+        return call_next(call) if whole is None else self.ledger.look_up(whole, lambda _: call_next(call))
+
+    async def _keep(self, call: Call, whole: ValidCall, call_next: Handler[Call]) -> Outcome:
+        place, began = call.get_state(LINE), False
 
         async def begin(inner: ValidCall) -> Outcome:
             nonlocal began
@@ -114,6 +109,20 @@ class LineLedger:
                 await self.ledger.resolve(each.id, landed=False, by="--rerun-unknown")
         except StoreError as exc:
             raise CommandError(f"{self.path}: {exc}") from None
+
+
+def _as_delivery(call: Call) -> ValidCall | None:
+    """The delivery that a line is; None of a read, and of a call without a line."""
+    place = call.get_state(LINE, None)
+    tool = call.tool if isinstance(call, ResolvedCall) else None
+    if place is None or (tool is not None and tool.effect == "read"):
+        return None
+    name = f"line {place.digest}:{place.nth}"
+    kept = attrs.evolve(call, id=call.id or name, reply=name, conversation=call.conversation or name)
+    if tool is not None and not tool.composite and isinstance(kept, ValidCall):
+        return kept
+    # The ledger would know too little of it, or leave it to the calls that it makes.
+    return attrs.evolve(kept, conversation=name).resolved(_stand_in(tool)).validated({})
 
 
 @lru_cache

@@ -1,5 +1,5 @@
 """Many calls at once: `gather` and `gather_sync`."""
 
-from .gathering import Runnable, find_twins, gather, gather_sync, run_batch
+from .gathering import Runnable, gather, gather_sync, run_batch, without_twins
 
-__all__ = ["Runnable", "find_twins", "gather", "gather_sync", "run_batch"]
+__all__ = ["Runnable", "gather", "gather_sync", "run_batch", "without_twins"]

@@ -20,7 +20,7 @@ from ...base.options import check_count, check_number, read_items, refuse
 from ...once import write_arguments
 from ...tools.definition import Tool, refuse_as_name
 from ..call import Call, Outcome, ResolvedCall, make_uuid, set_caller
-from ..call_state import TURN
+from ..call_state import TURN, WITHIN
 from ..errors import Crashed, NotExecuted
 from .resource_order import TEXTS, order_by_resource
 
@@ -92,11 +92,10 @@ async def gather(
     if len(asked) > 1 and getattr(pipeline, "asks_people", False):  # else nothing asks whether two calls came together
         turn = make_uuid()
         asked = [call if call.reply else call.with_state(TURN, turn) for call in asked]
-    twins = find_twins(asked) if len(asked) > 1 else {}
-    single = [call for index, call in enumerate(asked) if index not in twins] if twins else asked
+    single, places = without_twins(asked)
     with _begin_turn(pipeline) if asked else nullcontext():
         outcomes = await run_batch(pipeline, single, run, limit, timeout=timeout, each=each)
-    return outcomes if not twins else _spread(outcomes, twins, len(asked))
+    return outcomes if single is asked else [outcomes[place] for place in places]
 
 
 def gather_sync(
@@ -113,15 +112,6 @@ def gather_sync(
     """`gather` for code without an event loop; see `Pipeline.call_sync`. It takes the same parameters."""
     run = partial(gather, timeout=timeout, each=each, principal=principal, deps=deps, conversation=conversation)
     return PORTAL.run(run, pipeline, calls, limit)
-
-
-def _spread(outcomes: list[Outcome], twins: Mapping[int, int], count: int) -> list[Outcome]:
-    """The outcomes of all calls: a twin has that of the first of its kind."""
-    left = iter(outcomes)
-    all_: list[Outcome] = []
-    for index in range(count):
-        all_.append(all_[twins[index]] if index in twins else next(left))
-    return all_
 
 
 def _begin_turn(pipeline: object) -> AbstractContextManager[object]:
@@ -228,22 +218,26 @@ def _find_tools(pipeline: Runnable, calls: Sequence[Call]) -> dict[str, Tool[...
     return {name: tool for name, tool in tools.items() if tool.resource is not None}
 
 
-def find_twins(calls: Sequence[Call]) -> dict[int, int]:
-    """For each call that is the same delivery as an earlier one of the reply, the index of the first of them.
+def without_twins(calls: list[Call]) -> tuple[list[Call], Sequence[int]]:
+    """The deliveries of a reply, and for each of its calls the place of the one that it is among them.
 
     The same delivery has the same id, name and arguments, and the same caller. Equal calls with different ids, or
     without one, are several calls: the model wants that many.
     """
-    ids = [call.id for call in calls if call.id]
-    if all(type(each) is str for each in ids) and len(set(ids)) == len(ids):
-        return {}
-    firsts: dict[tuple[str, ...], int] = {}
-    twins: dict[int, int] = {}
-    for index, call in enumerate(calls):
-        if type(call.id) is not str or not call.id or not isinstance(cast("object", call.name), str):
-            continue
-        key = call.id, str.__str__(call.name), call.principal, call.conversation, call.reply, write_arguments(call)
-        first = firsts.setdefault(key, index)
-        if first != index:
-            twins[index] = first
-    return twins
+    ids = [call.id if call.state is None else call.get_state(WITHIN, call.id) for call in calls]
+    given = [each for each in ids if each]
+    if all(type(each) is str for each in given) and len(set(given)) == len(given):
+        return calls, range(len(calls))
+    firsts: dict[tuple[object, ...], int] = {}
+    single: list[Call] = []
+    places: list[int] = []
+    for number, (call, id_) in enumerate(zip(calls, ids, strict=True)):
+        key: tuple[object, ...] = (number,)
+        if id_ and type(id_) is str and isinstance(cast("object", call.name), str):
+            asked = call.principal, call.conversation, call.reply, write_arguments(call)
+            key = id_, str.__str__(call.name), *asked
+        place = firsts.setdefault(key, len(single))
+        if place == len(single):
+            single.append(call)
+        places.append(place)
+    return single, places

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+import attrs
+
 from ...base.setup_error import SetupError
-from ..call import Call
+from ..call import Call, ValidCall
 from .phases import depth
 from .stage import Stage
 
@@ -24,6 +26,26 @@ def check_order(stages: Sequence[Stage]) -> None:
     _check_phases(stages)
     _check_placements(stages)
     _check_bodies(stages)
+
+
+def with_look_up(stages: Sequence[Stage]) -> Sequence[Stage]:
+    """The stages as they run: what begins a call looks its delivery up first, ahead of all that may hold it back.
+
+    That is its method ``look_up``, a middleware, right after the call is valid but for stages that hold nothing back.
+    """
+    phase: type[Call] = Call
+    outermost: int | None = None
+    for place, stage in enumerate(stages):
+        placement = stage.placement
+        if placement.begins:
+            look_up = getattr(stage.obj, "look_up", None)
+            if outermost is None or look_up is None:
+                break
+            return [*stages[:outermost], attrs.evolve(stage, run=look_up), *stages[outermost:]]
+        if outermost is None and placement.holds_back and issubclass(phase, ValidCall):
+            outermost = place
+        phase = max(phase, stage.phases()[1], key=depth)
+    return stages
 
 
 def _check_names(stages: Sequence[Stage]) -> None:

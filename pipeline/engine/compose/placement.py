@@ -31,7 +31,7 @@ class Placement:
         holds_back: The stage may answer in place of the body; this says why a stage that begins the call must stand
             inside of it. Default "": it does not.
         begins: The stage writes down that the call has begun, as `Ledger` does: it must stand inside of each stage that
-            ``holds_back``.
+            ``holds_back``. Its method ``look_up``, a middleware, runs ahead of these.
         decides: Kinds of error, and reasons of an Unavailable, with which this stage answers: the log names it then.
         tool_options: Attributes of the stage that hold names of tools, as a mapping by name or a collection. A pipeline
             refuses a name that none of its registries has. An attribute that is None or a function is left alone.

@@ -29,7 +29,7 @@ from returns.result import Failure, Success
 
 from ...base.event_loops import is_failure_of_body
 from ...messages.wording import Wording
-from ...once.in_process import Flights, has_scope, once_per_intent, settle_lost
+from ...once.in_process import Flights, find_scope, once_per_intent, settle_lost
 from ...privacy import ForeignText, RedactionPolicy
 from ...telemetry.listeners import is_enabled_for, observe_flow
 from ...tools.definition import Tool
@@ -52,6 +52,7 @@ from ..report import (
 from ..report.observer import Begin, begin_all
 from .deadline import run_within
 from .failure_finisher import FailureFinisher
+from .order import with_look_up
 from .plain_chain import compile_plain
 from .promises import Promises
 from .recorded_chain import compile_recorded, compile_recorded_checks
@@ -83,7 +84,7 @@ class Runner:
     ) -> None:
         self.wording = wording
         observers = [stage for stage in stages if stage.role == "observe"]
-        inner = [stage for stage in stages if stage.role != "observe"]
+        inner = with_look_up([stage for stage in stages if stage.role != "observe"])
         leading = next(place for place, stage in enumerate(inner) if stage.role != "check")
         first = inner[0] if leading > 0 and inner[0].finds else None
         checks = inner[0 if first is None else 1 : leading]
@@ -265,7 +266,7 @@ class Runner:
         """Whether the intent of a call is remembered: it is of a conversation, of a turn, or of a known reply."""
         if self._has_ledger:  # which knows all of this, and what other processes did
             return False
-        return bool(call.conversation or call.reply or (call.guards is not None and has_scope(call.guards)))
+        return bool(call.conversation or call.reply or find_scope(call) is not None)
 
     def _run_once(self, call: Any, effect: OneEffect, inside: Handler[Any]) -> Awaitable[Outcome]:
         if call.timeout is None:

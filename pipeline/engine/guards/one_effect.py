@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,8 @@ class OneEffect(Bodies):
     closed: bool = False  # the call was answered with a failure: no body begins any more
     lock: Lock = attrs.field(factory=Lock)  # of the call; `Guards.add` sets it
     is_settled: bool = False  # ``verify=`` was asked what became of it
-    forget: Callable[[], None] | None = None  # what its conversation remembers of it
+    # Told what ``verify=`` found, by what its conversation or its ledger remembers of it.
+    forget: Callable[[Outcome], Awaitable[None]] | None = None
     ask: Callable[[Call], Outcome | None] | None = None  # refuses the first body for what is known of other calls
 
     @property
