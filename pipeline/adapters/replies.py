@@ -23,6 +23,7 @@ _FITTED = frozenset(("Anthropic", "Bedrock"))  # definitions for them may have o
 _logger = get_logger()
 _REFUSED = "The model refused to answer"
 _WITHHELD = "content_filter"
+_SEVERAL = "multi_tool_use.parallel"  # several calls of OpenAI's models, as one
 
 
 @attrs.frozen
@@ -159,6 +160,12 @@ class Reading:
             for call in found:
                 cast("Any", call).reply = self.id  # it was made here, and is not shared yet
         registry, wording = read_source("calls", source)
+        if any(call.name == _SEVERAL for call in found) and (registry is None or _SEVERAL not in registry):
+            from ..tools.wrapped_calls import unwrap_calls  # few models write it
+
+            unwrapped = unwrap_calls(found, _SEVERAL)
+            message = message if unwrapped == found else None  # `send_back` writes one with these calls
+            found = unwrapped
         for call in found if wording is not None else ():
             cast("Any", call).wording = wording  # as above
         named = restore_names(found, registry, provider.longest)
