@@ -193,6 +193,7 @@ FORMS: dict[str, tuple[str, list[Call], str]] = {
     "llama 4": ("<|python_start|>[add(a=1, b=2)]<|python_end|>", [ADD], ""),
     "groq": ('<function=add{"a": 1, "b": 2}</function>', [SENT], ""),
     "groq, closed late": ('<function=add {"a": 1, "b": 2}></function>', [SENT], ""),
+    "groq, with an empty list": ('<function=add[]{"a": 1, "b": 2}</function>', [SENT], ""),
     "groq, in brackets": ('<function(add){"a": 1, "b": 2}</function>', [SENT], ""),
     "groq, as an object": (f'{{"tool_calls": [{OBJECT}, {OBJECT}]}}', [ADD, ADD], ""),
     "after a thought that the prompt began": (

@@ -196,6 +196,8 @@ class Reading:
         from .text_calls import check_forms, read_text_calls
 
         forms = check_forms(text)
+        if forms is None and not _logger.hasHandlers():
+            return [], self.text
         read = read_text_calls(self.text, registry, forms)
         if forms is not None and read.calls:
             return read.calls, read.said

@@ -128,7 +128,7 @@ def _read_function_body(text: str, opening: re.Match[str]) -> tuple[Call, int] |
 
 # --- Groq: what stands in `failed_generation` -------------------------------------------------------------------------
 
-_GROQ = re.compile(rf"<function(?:=|\(|\s*:?\s+)({_NAME})[)>,\s]*(?=[\[{{])")
+_GROQ = re.compile(rf"<function(?:=|\(|\s*:?\s+)({_NAME})(?:\[\])?[)>,\s]*(?=[\[{{])")
 _END_OF_GROQ = re.compile(r"[>)]*\s*</function>")
 
 
@@ -276,7 +276,7 @@ FORMS: Final = (
         "<(?:seed:)?tool_call>|<function=",
         _FUNCTION,
         _read_function,
-        also=("qwen-coder", "qwen3-coder-xml", "seed-oss", "function"),
+        also=("qwen-coder", "seed-oss", "function", "llama", "llama3", "groq", "failed_generation"),
     ),
     Form("groq", "<function", _GROQ, _read_groq, also=("failed_generation",)),
     Form(
@@ -344,6 +344,7 @@ UNREAD: Final = tuple(
         ("Command", r"<\|START_ACTION\|>"),
         ("InternLM", r"<\|action_start\|>"),
         ("Nemotron", r"<TOOLCALL>"),
+        ("Functionary", r"^>>>[\w.]{1,100}\n"),
         ("Jamba", r"<tool_calls>\s*\["),
     )
 )
