@@ -29,8 +29,8 @@ class Resolve:
 
     It accepts, in this order, a tool's exact name, a declared alias, the name that an adapter sends to a provider
     instead, and each of these under transport noise (see `toolcall_pipeline.tools.transport_noise`). Any other
-    name is refused, with suggestions. So is a name that may mean two tools: a name that is merely similar never
-    runs a tool, and none is guessed.
+    name is refused, with suggestions: the tools whose names are near, else the one that takes what was sent. So is a
+    name that may mean two tools: a name that is merely similar never runs a tool, and none is guessed.
 
     Args:
         registry: The tools to search.

@@ -156,7 +156,7 @@ class Reading:
         """
         registry, wording = read_source("calls", source)
         found, said, message = self.calls, self.text, self.message
-        if text not in (True, False):
+        if text is not False and text is not True:
             from .text_calls import check_forms
 
             check_forms(text)
@@ -172,7 +172,7 @@ class Reading:
         if self.id:
             for call in found:
                 cast("Any", call).reply = self.id  # it was made here, and is not shared yet
-        if any(call.name == _SEVERAL for call in found) and (registry is None or _SEVERAL not in registry):
+        if _SEVERAL in [call.name for call in found] and (registry is None or _SEVERAL not in registry):
             from ..tools.wrapped_calls import unwrap_calls  # few models write it
 
             unwrapped = unwrap_calls(found, _SEVERAL)
