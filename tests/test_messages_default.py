@@ -71,7 +71,11 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
     ),
     "unknown tool, no name": (
         UnknownTool(""),
-        f"Error: Tool '' not found.\n{NONE}",
+        (
+            "Error: This call has no name of a tool.\n"
+            "Call one of the available tools: send its name and its arguments.\n"
+            "If you need no tool, write a plain answer, without a call."
+        ),
     ),
     "unknown tool, long name": (
         UnknownTool("x" * 101),

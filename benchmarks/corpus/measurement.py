@@ -13,7 +13,7 @@ import attrs
 from benchmarks.corpus.recordings import REPORTS, RecordedCall
 from benchmarks.corpus.repair_report import RepairReport
 from benchmarks.corpus.second_attempts import run_second_attempts
-from benchmarks.corpus.suggestions import run_unknown_names
+from benchmarks.corpus.suggestions import ask_by_shape, run_unknown_names
 from benchmarks.corpus.verdicts import FIELD, MISTAKES, NAMES, NO_MISTAKE, JudgedCall, Tally, group, judge
 from toolcall_pipeline import Limits
 from toolcall_pipeline.parameters.limits import Size
@@ -175,7 +175,8 @@ async def measure(folder: Path, calls: Sequence[RecordedCall]) -> Measurement:
     sections: dict[str, Section] = {
         "repairs": RepairReport.of("in recorded calls", recorded, REPAIR_FLOORS),
         "repairs in field reports": RepairReport.of("in field reports", reports, {}),
-        "names": await run_unknown_names(folder),
+        "names": await run_unknown_names(folder, calls),
+        "by shape": ask_by_shape(calls),
         "second attempts": await run_second_attempts(folder),
     }
     return Measurement(judged, group(judged), per_second, sections)

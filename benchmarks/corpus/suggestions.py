@@ -8,8 +8,9 @@ from typing import Any
 
 import attrs
 
-from benchmarks.corpus.recordings import OfferedTool, build_pipeline, read_rows
-from toolcall_pipeline import Call, Pipeline, UnknownTool, is_failure
+from benchmarks.corpus.recordings import OfferedTool, RecordedCall, build_pipeline, read_rows
+from toolcall_pipeline import Call, Pipeline, ToolView, UnknownTool, is_failure
+from toolcall_pipeline.tools.shapes import ShapeIndex
 
 GOLD = "resolve_gold"
 _UNDETERMINED = "undetermined"  # the basis of rows where the intended name is unknown
@@ -23,6 +24,7 @@ LIMITS: Mapping[str, float] = {
     "something suggested where nothing fits": 0.4,
     "another tool run": 0.0,
 }
+MOST_WRONG = 0.01  # of valid calls, by shape
 _CEILINGS = frozenset(("something suggested where nothing fits", "another tool run"))
 
 
@@ -107,18 +109,73 @@ class Suggestions:
                 yield f"names, {what}: {share:.1f} %, and it was {limit:.1f} %"
 
 
-async def run_unknown_names(folder: Path) -> Suggestions:
-    """Call each name with the tools that were offered; none if the folder has no such file."""
+@attrs.frozen
+class Shapes:
+    """Valid calls, asked for by shape alone, with and without their own tool among those that were offered.
+
+    Args:
+        right: their own tool was found, though the name said nothing.
+        wrong: another one was found, or one in place of their own tool that was not offered; with that tool's name.
+        calls: how many calls were asked.
+    """
+
+    right: int
+    wrong: Sequence[tuple[str, str, str]]
+    calls: int
+
+    def lines(self) -> Iterator[str]:
+        """The table as it is printed."""
+        yield f"by shape, in {self.calls:,} valid calls"
+        yield f"  their own tool, under a name that says nothing: {self.right:,}"
+        share = f" ({100 * len(self.wrong) / self.calls:.2f} %)" if self.calls else ""
+        yield f"  another tool, where their own is not offered: {len(self.wrong):,}{share}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Figures and ids."""
+        return {"right": self.right, "wrong": list(self.wrong), "calls": self.calls}
+
+    def regressions(self) -> Iterator[str]:
+        """The shares that are beyond their limits."""
+        if self.calls and len(self.wrong) > MOST_WRONG * self.calls:
+            yield f"by shape: another tool for {len(self.wrong):,} of {self.calls:,} calls"
+
+
+def ask_by_shape(calls: Sequence[RecordedCall]) -> Shapes:
+    """Ask for each valid call under a name that says nothing, and under its own name without its own tool."""
+    indexes: dict[Pipeline, ShapeIndex] = {}
+    valid = [each for each in calls if each.offered is not None and each.valid_by_schema]
+    right, wrong = 0, list[tuple[str, str, str]]()
+    for each in valid:
+        registry: ToolView = each.pipeline.registries[0]
+        index = indexes.setdefault(each.pipeline, ShapeIndex(registry))
+        name, arguments = each.call.name, each.call.arguments
+        right += index.find("", arguments, set(registry.tools)) == name
+        other = index.find(name, arguments, set(registry.tools) - {name})
+        if other is not None:
+            wrong.append((each.call.id, name, other))
+    return Shapes(right, wrong, len(valid))
+
+
+async def run_unknown_names(folder: Path, calls: Sequence[RecordedCall] = ()) -> Suggestions:
+    """Call each name, with its arguments where they were recorded, and with the tools that were offered.
+
+    None if the folder has no such file.
+    """
     file = folder / f"{GOLD}.jsonl"
+    recorded = {each.call.id: each for each in calls if each.name_mistake is not None}
     pipelines: dict[tuple[str, ...], Pipeline] = {}
     names: list[UnknownName] = []
     for row in read_rows(file) if file.exists() else ():
         if row["gold"] is None and row["basis"] == _UNDETERMINED:
             continue
-        offered = tuple(row["offered"])
-        if offered not in pipelines:
-            pipelines[offered] = build_pipeline({name: OfferedTool.make(name, None) for name in offered})
-        report = await pipelines[offered].report(Call(row["called"], {}, row["id"]))
+        known = recorded.get(row["id"])
+        if known is not None:
+            report = await known.pipeline.report(known.call)
+        else:
+            offered = tuple(row["offered"])
+            if offered not in pipelines:
+                pipelines[offered] = build_pipeline({name: OfferedTool.make(name, None) for name in offered})
+            report = await pipelines[offered].report(Call(row["called"], {}, row["id"]))
         outcome: Any = report.outcome
         error = outcome.failure() if is_failure(outcome) else None
         run = report.tool.name if report.tool is not None else None

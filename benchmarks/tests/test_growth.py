@@ -86,7 +86,7 @@ def test_a_read_in_another_case_needs_no_near_names(monkeypatch: pytest.MonkeyPa
     def search(*_: object) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr("toolcall_pipeline.middlewares.resolve.suggest_names", search)
+    monkeypatch.setattr("toolcall_pipeline.tools.name_search.suggest_names", search)
     registry = registry_of(FEW)
     first = next(iter(registry.tools))
     assert tool_of(Resolve(registry, canonical_names=True)(Call(first.upper()))) == first

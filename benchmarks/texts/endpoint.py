@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
@@ -34,6 +35,7 @@ For each function call, return a json object with function name and arguments in
 {{"name": <function-name>, "arguments": <args-json-object>}}
 ```"""
 _SYSTEM = "You are a helpful assistant."
+_BLOCK = re.compile(r"```(?:json)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _BEGINNINGS = ("```", "{", "<tool_call>", "<function=", "<|python_tag|>", "[TOOL_CALLS]")
 
 
@@ -98,11 +100,12 @@ class Endpoint:
         found = openai.calls(self._post(body), text=True)
         if found.error is not None:
             raise EndpointError(found.error.message)
-        if begin and not found:
-            said = found.text if found.text.startswith(begin) else begin + found.text
-            found = openai.calls({"role": "assistant", "content": said}, text=True)
-        begun = bool(found) or found.text.lstrip().startswith(_BEGINNINGS)
-        return Reply(found[0] if found else None, found.text, begun)
+        said = found.text if found.text.startswith(begin) else begin + found.text
+        if self.as_text and not found:
+            block = _BLOCK.search(said)  # it was told to write one; words around it are no quotation here
+            found = openai.calls({"role": "assistant", "content": said if block is None else block[1]}, text=True)
+        begun = bool(found) or said.lstrip().startswith(_BEGINNINGS)
+        return Reply(found[0] if found else None, found.text if found else said, begun)
 
     def _build_messages(self, case: Case, text: str, begin: str) -> list[Any]:
         call = Call(case.called, case.arguments, "call00001")  # nine characters, as Mistral wants them

@@ -46,6 +46,7 @@ from .replies import (
     Calls,
     OwnMessage,
     Reading,
+    TextForms,
     Unhandled,
     find_nothing,
     read_error,
@@ -88,7 +89,7 @@ def calls(
     reply: object,
     registry: Pipeline | ToolView | None = None,
     *,
-    text: bool = False,
+    text: TextForms = False,
     principal: str = "",
     deps: object = None,
     conversation: str = "",
@@ -103,9 +104,9 @@ def calls(
         registry: The pipeline, whose wording `message` then uses; or the registry that `tools` was given. Names that
             it changed are the tools' own again in the calls. Default None: names stay as the provider sent them, and
             `Resolve` finds the tools as well.
-        text: Read calls that the model wrote as text as well, if the reply has no others: Hermes, Llama, Mistral, and
-            JSON in a fenced block. They have no ids; `send_back` gives them some. Default False: such a reply has no
-            calls, and is logged as a warning.
+        text: Read calls that the model wrote as text as well, if the reply has no others: in any form that is known for
+            True and ``"auto"``, or in those of a list, such as ``["hermes"]``; PROVIDERS.md has them. They have no ids;
+            `send_back` gives them some. Default False: such a reply has no calls, and is logged as a warning.
         principal: Who asks, for each call. Default "": no principal.
         deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
         conversation: The thread or session of the calls, see `Call`. Default "": no conversation.

@@ -21,7 +21,7 @@ from ..tools.view import ToolView
 from . import openai, providers
 from .common import get_field, is_stream, list_items, read_events, text_or_empty
 from .openai_chat import make_message
-from .replies import Calls
+from .replies import Calls, TextForms
 from .sending_back import fit_calls
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def calls(
     reply: object,
     registry: Pipeline | ToolView | None = None,
     *,
-    text: bool = False,
+    text: TextForms = False,
     principal: str = "",
     deps: object = None,
     conversation: str = "",

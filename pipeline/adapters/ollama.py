@@ -31,7 +31,7 @@ from .common import (
     with_wire,
 )
 from .openai_streams import add_delta
-from .replies import Calls, OwnMessage, Reading, Unhandled, read_chunks, read_error
+from .replies import Calls, OwnMessage, Reading, TextForms, Unhandled, read_chunks, read_error
 from .sending_back import fit_arguments, fit_names, fit_parts, own_message
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def calls(
     reply: object,
     registry: Pipeline | ToolView | None = None,
     *,
-    text: bool = False,
+    text: TextForms = False,
     principal: str = "",
     deps: object = None,
     conversation: str = "",
@@ -79,8 +79,7 @@ def calls(
         registry: The pipeline, whose wording `message` then uses; or the registry that `tools` was given. Names that
             it changed are the tools' own again in the calls. Default None: names stay as the server sent them, and
             `Resolve` finds the tools as well.
-        text: Read calls that the model wrote as text as well, if the reply has no others: Hermes, Llama, Mistral, and
-            JSON in a fenced block. Default False: such a reply has no calls, and is logged as a warning.
+        text: As with `openai.calls`.
         principal: Who asks, for each call. Default "": no principal.
         deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
         conversation: The thread or session of the calls, see `Call`. Default "": no conversation.

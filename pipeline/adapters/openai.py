@@ -39,7 +39,7 @@ from .openai_responses import (
 )
 from .openai_streams import read_chat_chunks, read_stop
 from .providers import Provider
-from .replies import Calls, Reading, ReplyError, find_nothing, read_error, refuse_no_reply
+from .replies import FAILED, Calls, Reading, ReplyError, TextForms, find_nothing, read_error, refuse_no_reply
 from .sending_back import fit_calls, new_id
 from .strict_schemas import make_strict
 
@@ -82,7 +82,7 @@ def calls(
     reply: object,
     registry: Pipeline | ToolView | None = None,
     *,
-    text: bool = False,
+    text: TextForms = False,
     principal: str = "",
     deps: object = None,
     conversation: str = "",
@@ -99,9 +99,9 @@ def calls(
         registry: The pipeline, whose wording `message` then uses; or the registry that `tools` was given. Names that
             it changed are the tools' own again in the calls. Default None: names stay as the provider sent them, and
             `Resolve` finds the tools as well.
-        text: Read calls that the model wrote as text as well, if the reply has no others: Hermes, Llama, Mistral, and
-            JSON in a fenced block. They have no ids; `send_back` gives them some. Default False: such a reply has no
-            calls, and is logged as a warning.
+        text: Read calls that the model wrote as text as well, if the reply has no others: in any form that is known for
+            True and ``"auto"``, or in those of a list, such as ``["hermes"]``; PROVIDERS.md has them. They have no ids;
+            `send_back` gives them some. Default False: such a reply has no calls, and is logged as a warning.
         principal: Who asks, for each call. Default "": no principal.
         deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
         conversation: The thread or session of the calls, see `Call`. Default "": no conversation.
@@ -188,7 +188,7 @@ def read_reply(given: object, ours: Provider = providers.OPENAI) -> Reading:  # 
     if get_field(reply, "output") is not None:
         return read_response(reply)
     if (found := read_error(reply)) is not None:
-        return Reading([], error=found)
+        return Reading([], _read_failed(reply), error=found)
     if isinstance(reply, str):
         return Reading([], reply)
     if (nothing := find_nothing(reply, events, ours)) is not None:
@@ -224,4 +224,10 @@ def _read_stream(events: list[object]) -> Reading:
             reason = None if last is None else read_finish_reason(last)
             add_events(reading, events, reason)
     reading.error = reading.error or error
+    reading.text = reading.text or next((text for event in events if (text := _read_failed(event))), "")
     return reading
+
+
+def _read_failed(reply: object) -> str:
+    """What the model wrote where Groq could not read a call in it, which then is an error; "": nothing."""
+    return text_or_empty(get_field(get_field(reply, "error"), FAILED) or get_field(reply, FAILED))

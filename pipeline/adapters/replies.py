@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
 
 import attrs
 
@@ -14,7 +15,6 @@ from ..tools.view import ToolView
 from .common import CUT_OFF, get_field, read_events, read_source, restore_names, text_or_empty
 from .definable import restore_arguments
 from .providers import Provider
-from .text_calls import looks_like_calls, read_text_calls
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
@@ -23,6 +23,11 @@ _FITTED = frozenset(("Anthropic", "Bedrock"))  # definitions for them may have o
 _logger = get_logger()
 _REFUSED = "The model refused to answer"
 _WITHHELD = "content_filter"
+_MAY_HOLD_CALLS = re.compile(r"[<{\[]|```|Action:")
+TextForms: TypeAlias = bool | str | Collection[str]  # which calls that are written as text are read
+FAILED = "failed_generation"  # in an error of Groq: the text of the model that its server could not read
+_UNREAD_BY_SERVER = "tool_use_failed"  # the code of that error
+_SEVERAL = "multi_tool_use.parallel"  # several calls of OpenAI's models, as one
 
 
 @attrs.frozen
@@ -138,27 +143,41 @@ class Reading:
     message: OwnMessage | None = None
     id: str = ""
 
-    def to_calls(self, source: Pipeline | ToolView | None, provider: Provider, *, text: bool) -> Calls:
-        """The calls, with the tools' own names. Errors, and calls as text that the caller did not ask for, are logged.
+    def to_calls(self, source: Pipeline | ToolView | None, provider: Provider, *, text: TextForms) -> Calls:
+        """The calls, with the tools' own names. Errors, and calls as text that are not read, are logged.
 
         Args:
             source: The registry, see `restore_names`; or the pipeline, whose wording the calls get as well.
             provider: Whose reply it is.
-            text: Whether calls that are written as text count, if the reply has only those.
+            text: Whether calls that are written as text count, if the reply has only those; or the forms that do.
+
+        Raises:
+            SetupError: ``source`` is neither, or ``text`` names a form that there is not.
         """
+        registry, wording = read_source("calls", source)
         found, said, message = self.calls, self.text, self.message
-        if not found and said and text:
-            found, said = read_text_calls(said)
-            message = None if found else message  # its text holds the calls
-        elif not found and said and looks_like_calls(said) and _logger.hasHandlers():
-            _logger.warning("The reply has no calls, but its text looks like one: calls(reply, text=True) reads it")
-        error = self.error or self._explain()
+        if text is not False and text is not True:
+            from .text_calls import check_forms
+
+            check_forms(text)
+        error = self.error
+        if not found and said and _MAY_HOLD_CALLS.search(said):
+            found, said = self._read_text(text, registry)
+            if found:
+                message = None  # its text holds the calls
+                error = None if error is not None and error.code == _UNREAD_BY_SERVER else error
+        error = error or self._explain()
         if error is not None and _logger.hasHandlers():
             _logger.warning("The provider answered with an error of type %.100r", error.type or error.code)
         if self.id:
             for call in found:
                 cast("Any", call).reply = self.id  # it was made here, and is not shared yet
-        registry, wording = read_source("calls", source)
+        if _SEVERAL in [call.name for call in found] and (registry is None or _SEVERAL not in registry):
+            from ..tools.wrapped_calls import unwrap_calls  # few models write it
+
+            unwrapped = unwrap_calls(found, _SEVERAL)
+            message = message if unwrapped == found else None  # `send_back` writes one with these calls
+            found = unwrapped
         for call in found if wording is not None else ():
             cast("Any", call).wording = wording  # as above
         named = restore_names(found, registry, provider.longest)
@@ -171,6 +190,27 @@ class Reading:
             unhandled=self.unhandled,
             message=message,
         )
+
+    def _read_text(self, text: TextForms, registry: ToolView | None) -> tuple[list[Call], str]:
+        """The calls that are written as text, and the text around them; one warning for a form that is not read."""
+        from .text_calls import check_forms, read_text_calls
+
+        forms = check_forms(text)
+        if forms is None and not _logger.hasHandlers():
+            return [], self.text
+        read = read_text_calls(self.text, registry, forms)
+        if forms is not None and read.calls:
+            return read.calls, read.said
+        if read.seen and _logger.hasHandlers():
+            form = read.seen
+            if not read.is_read:
+                why = "no reader knows it"
+            elif read.calls or (forms is not None and form not in forms):
+                why = "calls(reply, text=True) reads it"
+            else:
+                why = "it is not closed, names no offered tool, or is part of prose"
+            _logger.warning("The reply has no calls, but its text looks like one, in the form of %s: %s", form, why)
+        return [], self.text
 
     def _explain(self) -> ReplyError | None:
         """The reason why a reply without an error of the backend is not an answer; None: it is one."""
@@ -207,7 +247,11 @@ def read_error(reply: object, *, named: bool = False) -> ReplyError | None:
         named: Read only an error that stands beside something else, in a field of that name.
     """
     found = get_field(reply, "error")
-    if found is None and not named and "error" in (get_field(reply, "type"), get_field(reply, "object")):
+    if (
+        found is None
+        and not named
+        and ("error" in (get_field(reply, "type"), get_field(reply, "object")) or get_field(reply, FAILED) is not None)
+    ):
         found = reply
     if not found or found is True:
         return None

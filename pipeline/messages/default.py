@@ -48,6 +48,9 @@ from .text import (
 INVALID = "Error: Invalid parameters."  # for an error without a problem
 MORE = "Error: And {} more of these."
 _PLAIN_ANSWER = "Then write a plain answer, without a call."
+_NO_NAME = "Error: This call has no name of a tool."
+_HOW_TO_CALL = "Call one of the available tools: send its name and its arguments."
+_OR_PLAIN = "If you need no tool, write a plain answer, without a call."
 _MAX_SUGGESTIONS = 3
 MAX_TOOLS = 1_000  # names in one list; Resolve lists 20 by default
 # Why a tool that exists may not be called now, for the reasons that a model can do something about: wait, or go on
@@ -270,7 +273,8 @@ def explain_fix(problem: Problem, verbosity: Verbosity) -> str:
 
 
 def _describe_unknown_tool(error: UnknownTool, verbosity: Verbosity) -> str:
-    lines = [f"Error: Tool '{shorten(error.requested)}' not found."]
+    named = bool(error.requested.strip())
+    lines = [f"Error: Tool '{shorten(error.requested)}' not found." if named else _NO_NAME]
     if error.count == 0:
         lines.append("No tools are available.")
     elif error.suggestions:
@@ -284,6 +288,8 @@ def _describe_unknown_tool(error: UnknownTool, verbosity: Verbosity) -> str:
         lines.append(f"{number} in all." if error.suggestions else f"{number}, and none has a similar name.")
     if error.suggestions:
         lines.append("Please try again with one of the available tools.")
+    elif error.count != 0 and not named:
+        lines += (_HOW_TO_CALL, _OR_PLAIN)
     elif error.count != 0:  # asked to try again here, a small model called any tool; "say so" alone made it call "say"
         lines += ("If none of them does what you need, do not call a tool: say so.", _PLAIN_ANSWER)
     return "\n".join(lines)

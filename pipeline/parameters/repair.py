@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..base.foreign_values import or_default
+from ..base.model_marks import cut_marks
 from ..engine.errors import InvalidParams, MalformedCall, Problem, Repair
 from .coercions import LEAVE_OUT, Rule, coerce
 from .exact_json import Written, may_be_read_twice
@@ -286,12 +287,14 @@ def _read_sent(arguments: object, error: object, written: Written) -> JsonObject
 def _read_whole_text(arguments: object, written: Written) -> JsonObject | None:
     """Read the object in text that is not JSON, but has one reading that uses all of it.
 
-    It may be nothing, as ``null``, JSON text inside of JSON text, JSON in a Markdown fence or after a byte order mark,
-    with a line end in a string or a comma too many, or a Python literal.
+    It may be nothing, as ``null``, JSON text inside of JSON text, JSON in a Markdown fence, after a byte order mark or
+    before the marks of a template, with a line end in a string or a comma too many, or a Python literal.
     """
     if not isinstance(arguments, str):
         return None
     text = arguments.strip().removeprefix("\ufeff").strip()
+    if text.endswith((">", "]")):
+        text = cut_marks(text)
     if (fence := _FENCE.fullmatch(text)) is not None:
         text = fence["inner"]
     found: Any = None

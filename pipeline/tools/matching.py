@@ -9,8 +9,9 @@ import attrs
 
 from ..parameters.spelling import has_unlike_words, is_opposite, split_words
 
-_PREFIXED = re.compile(r"(?:.*(?:__|[./:]))?(.*)", re.DOTALL)
-_PREFIX_END = re.compile(r"__|[./:]")
+_END_OF_PREFIX = r"__|[./:]|-(?=[^\W_]+_[^-]*\Z)"  # a hyphen, where underscores part the words behind it: fs-read_file
+_PREFIXED = re.compile(rf"(?:.*(?:{_END_OF_PREFIX}))?(.*)", re.DOTALL)
+_PREFIX_END = re.compile(_END_OF_PREFIX)
 _MAX_LENGTH = 200  # characters; no tool is meant by a longer name, and the scorers take quadratic time
 _TAIL_WEIGHT = 0.95  # of a similarity without the server prefix
 _SORTED_WEIGHT = 0.98  # of a similarity with the words in another order
@@ -33,7 +34,7 @@ class Spelling:
 
     @classmethod
     def of(cls, name: str) -> Spelling:
-        """Normalise a name of any case style; ``server__tool`` and ``server.tool`` have a prefix."""
+        """Normalise a name of any case style; ``server__tool``, ``server.tool``, ``server-the_tool`` have a prefix."""
         found = _PREFIXED.fullmatch(name)
         tail = found[1] if found and found[1] else name
         words, tail_words = split_words(name), split_words(tail)
