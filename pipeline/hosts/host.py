@@ -230,15 +230,15 @@ class ControlFlow(Passes):
     An adapter raises it in a body where the class of an exception, as in ``passes``, does not say whether it passes.
 
     Attributes:
-        landed: False, so that the call is no lost one: the framework runs it again, or lets a person decide.
         raised: The exception.
+        landed: False, so that the call is no lost one: the framework runs it again, or lets a person decide. "maybe"
+            where the tool has failed, and the exception ends the run.
     """
 
-    landed: ClassVar[bool] = False
-
-    def __init__(self, raised: BaseException) -> None:
+    def __init__(self, raised: BaseException, landed: object = False) -> None:
         super().__init__()
         self.raised = raised
+        self.landed = landed
 
 
 class _InHost(Executor):
