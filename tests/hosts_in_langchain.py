@@ -515,9 +515,10 @@ class Found(BaseModel):
     n: int
 
 
-def unread(name: str, number: int) -> AIMessage:
+def unread(name: str, number: int | None) -> AIMessage:
     """A reply with a call that nobody can read."""
-    call: Any = {"type": "invalid_tool_call", "name": name, "args": '{"n": five', "id": f"u{number}", "error": "no JSON"}
+    id_ = None if number is None else f"u{number}"
+    call: Any = {"type": "invalid_tool_call", "name": name, "args": '{"n": five', "id": id_, "error": "no JSON"}
     return AIMessage(content="", invalid_tool_calls=[call])
 
 
@@ -537,6 +538,8 @@ def test_arguments_that_are_never_json_end_the_run(run_async: bool) -> None:
     assert [text for text in told(result) if "not a JSON object" not in text] == ["1"]
     assert len(told(result)) == 2 + 1 + 3
     assert [each["id"] for each in result["messages"][-1].invalid_tool_calls] == ["u5"]
+    agent = create_agent(Model(messages=iter([unread("add", None)])), [add], middleware=[ToolcallMiddleware()])
+    assert told(run(agent, run_async)) == []  # a call without an id has no answer
 
 
 @pytest.mark.parametrize("form", [Found, ToolStrategy(Found)])

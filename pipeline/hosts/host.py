@@ -51,12 +51,14 @@ class HostTool:
         read: Reads arguments as the framework does before it runs the tool, and raises where it refuses them. A call
             that it accepts is never refused. It has to equal the reader of the same tool in a later offer. None: the
             schema alone decides.
+        one_request: Whether its body makes one request and no more: one that is turned away has had no effect.
     """
 
     description: str = ""
     parameters: Mapping[str, Any] | None = None
     effect: str | None = None
     read: Reader | None = None
+    one_request: bool = False
 
 
 class Host:
@@ -205,6 +207,7 @@ class Host:
             "name": name,
             "handler": _run_in_host,
             "description": offered.description,
+            "one_request": offered.one_request,
             "effect": effect if effect in _EFFECTS else "mutating",
         }
         try:

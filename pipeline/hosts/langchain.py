@@ -297,7 +297,7 @@ class _Reply:
 
     def _leaves(self, made: Any) -> bool:
         """Whether LangChain keeps a call that it could not read, for it is the one to answer it."""
-        if made["name"] in self.outputs:
+        if made["name"] in self.outputs or not made["id"]:  # without an id no answer can be told from another
             return True
         if _read_unread(made["args"], None) is None:
             return False
