@@ -305,7 +305,7 @@ class Backend(FastMCP[Any]):
 
 
 async def test_a_server_behind_this_one_is_asked_for_its_list_once() -> None:
-    """Not for each call, whatever the tool; a local tool that takes the place of one of its tools has its own schema."""
+    """Not for each call. A local tool that takes the place of one of its tools is judged by its own schema."""
     backend = Backend("backend")
 
     @backend.tool(name="add")

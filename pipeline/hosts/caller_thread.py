@@ -46,9 +46,7 @@ class CallerThread:
 
         def job(left: BaseException | None = None) -> None:
             try:
-                if left is not None:
-                    raise left
-                answered.set_result(context.run(self._run, body, *args))
+                answered.set_exception(left) if left else answered.set_result(context.run(self._run, body, *args))
             except BaseException as exc:  # noqa: BLE001  # raised again in the task
                 answered.set_exception(exc)
             loop.call_soon(loop.set, ended)

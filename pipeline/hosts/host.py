@@ -238,7 +238,7 @@ class ControlFlow(Passes):
             where the tool has failed, and the exception ends the run.
     """
 
-    def __init__(self, raised: BaseException, landed: object = False) -> None:
+    def __init__(self, raised: BaseException, *, landed: object = False) -> None:
         super().__init__()
         self.raised = raised
         self.landed = landed

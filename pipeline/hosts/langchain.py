@@ -145,7 +145,7 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _read_error(self, exc: Exception, handler: object) -> object:
         if (landed := _passes(exc, handler)) is not None:
-            raise ControlFlow(exc, landed) from None
+            raise ControlFlow(exc, landed=landed) from None
         if isinstance(exc, ToolException):
             return self.host.refuse_authored(exc)
         raise exc

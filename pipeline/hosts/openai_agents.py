@@ -292,8 +292,7 @@ class Behind:
         return await self._tell(context, exc, text, is_asked=bool(raised) or is_refused)
 
     async def _tell(self, context: Any, exc: Exception, text: str, *, is_asked: bool) -> str:
-        """Return what the author's functions say of an exception, of the tool or of the run; where they say nothing
-        the pipeline does.
+        """Return what the author's functions say of an exception; where they say nothing, what the pipeline says.
 
         Args:
             context: Of the call.
@@ -308,7 +307,7 @@ class Behind:
             if not str(exc).startswith(_UNFIT):
                 raise exc
             is_asked = False
-        # It notes for the SDK as well that this text is no value of a declared type. It asks nobody about a cancellation.
+        # It notes for the SDK as well that the text is no value of a declared type. It asks nobody of a cancellation.
         told = await maybe_invoke_function_tool_failure_error_function(
             function_tool=self.tool if is_asked else self.plain,
             context=context,
