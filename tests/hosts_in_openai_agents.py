@@ -408,9 +408,11 @@ async def test_what_a_model_did_never_ends_the_run() -> None:
     assert "unexpected error" in gave_up
 
 
-@pytest.mark.parametrize("raised", [MaxTurnsExceeded("enough"), ConnectionError("away"), KeyError("k")])
+@pytest.mark.parametrize(
+    "raised", [MaxTurnsExceeded("enough"), ConnectionError("away"), KeyError("k"), asyncio.CancelledError("own")]
+)
 @pytest.mark.parametrize("effect", ["read", "mutating"])
-async def test_a_tool_that_asks_for_it_ends_the_run(raised: Exception, effect: Any) -> None:
+async def test_a_tool_that_asks_for_it_ends_the_run(raised: BaseException, effect: Any) -> None:
     """`failure_error_function=None` lets exceptions out once they were tried again; wrong arguments are told."""
     ran: list[int] = []
 
@@ -421,9 +423,12 @@ async def test_a_tool_that_asks_for_it_ends_the_run(raised: Exception, effect: A
 
     calls = [("stop", '{"n": "x"}')], [("stop", '{"n": 1}')]
     agent = pipelined(Agent(name="agent", model=Saying(*calls), tools=[stop]), {"stop": effect}, build=without_waits)
-    with pytest.raises(AgentsException) as caught:
+    with pytest.raises((AgentsException, asyncio.CancelledError)) as caught:
         await run(agent)
-    assert raised in (caught.value, caught.value.__cause__)  # the SDK wraps those that are not its own
+    assert type(raised) in (
+        type(caught.value),
+        type(caught.value.__cause__),
+    )  # the SDK wraps those that are not its own
     assert len(ran) == (3 if effect == "read" and isinstance(raised, ConnectionError) else 1)
 
 
@@ -618,6 +623,40 @@ async def test_an_approval_by_arguments_is_asked_for_what_the_function_adds_to_t
     plain = Agent(name="agent", model=Saying([(name, sent)]), tools=[pay, send, tell])
     result = await run(pipelined(plain)) if ours else await Runner.run(plain, "go", run_config=RunConfig(**QUIET))
     assert ([item.tool_name for item in result.interruptions], ran) == ([name], [])
+
+
+EVENTS: list[str] = []
+
+
+def note(value: int) -> int:
+    EVENTS.append("validator")
+    return value
+
+
+@pytest.mark.parametrize("ours", [True, False])
+async def test_a_person_decides_before_validators_of_the_author_run(ours: bool) -> None:
+    """And no policy is asked: it would judge what they may change."""
+    events = EVENTS
+    events.clear()
+
+    async def policy(_context: Any, _params: Any, _call_id: str) -> bool:
+        events.append("policy")
+        return False
+
+    @function_tool(needs_approval=policy)
+    def pay(n: Annotated[int, AfterValidator(note)]) -> str:
+        events.append("pay")
+        return "paid"
+
+    agent = Agent(name="a", model=Saying([("pay", '{"n": 1}')]), tools=[pay])
+    agent = pipelined(agent) if ours else agent
+    stopped = await Runner.run(agent, "go", run_config=RunConfig(**QUIET))
+    assert (len(stopped.interruptions), events) == (1, [])
+    state = stopped.to_state()
+    state.approve(stopped.interruptions[0])
+    assert told(await Runner.run(agent, state, run_config=RunConfig(**QUIET))) == ["paid"]
+    assert events[-1] == "pay"
+    assert "policy" not in events
 
 
 async def test_tools_of_two_namespaces_may_share_a_name() -> None:

@@ -12,7 +12,7 @@ from copy import copy
 from typing import Any
 
 import attrs
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from returns.result import Failure
 
 from ..approvals import Approval
@@ -51,6 +51,13 @@ with requires("openai-agents"):
         set_function_tool_failure_error_function,
     )
     from agents.tracing import SpanError, get_current_span
+
+    try:
+        from agents._function_tool_arguments import can_prepare_without_user_code
+    except ImportError:  # releases before 0.24 have no such rule
+
+        def can_prepare_without_user_code(model: type[BaseModel]) -> bool:
+            return bool(model)
 
     from .openai_names import RenamingProvider, Turn, describe, turn, wrap_model
 
@@ -199,6 +206,8 @@ def judge_repaired(tool: Any, pipeline: Pipeline) -> dict[str, Any]:
     if callable(needs_approval := tool.needs_approval):
 
         async def judge(context: Any, params: Any, call_id: str) -> Any:
+            if _runs_user_code(tool):
+                return True
             valid = foresee(pipeline, Call(tool.name, params))
             seen: dict[str, Any] = params if valid is None else dict(valid.params)
             if valid is not None and _reads_otherwise(tool, seen):
@@ -209,6 +218,12 @@ def judge_repaired(tool: Any, pipeline: Pipeline) -> dict[str, Any]:
     if tool.tool_input_guardrails:
         changed["tool_input_guardrails"] = [_show_repaired(each, pipeline) for each in tool.tool_input_guardrails]
     return changed
+
+
+def _runs_user_code(tool: Any) -> bool:
+    """Whether validators of the author's read the arguments: by the SDK's rule a person decides before they run."""
+    schema = find_function_schema(tool.on_invoke_tool)
+    return schema is not None and not can_prepare_without_user_code(schema.params_pydantic_model)
 
 
 def _reads_otherwise(tool: Any, params: dict[str, Any]) -> bool:
@@ -263,7 +278,7 @@ class Behind:
 
     async def __call__(self, context: Any, sent: str) -> Any:
         """Run one call."""
-        raised: list[Exception] = []
+        raised: list[BaseException] = []
 
         async def body(call: ValidCall) -> object:
             raised.clear()
@@ -272,6 +287,9 @@ class Behind:
             except Exception as exc:  # noqa: BLE001  # raised again, unless it has a meaning of its own
                 raised.append(exc)
                 return self._read(call, exc)
+            except CancelledError as exc:
+                raised.append(exc)  # of the tool, if the call has an outcome
+                raise
 
         call = Call(
             self.tool.name,
@@ -291,7 +309,7 @@ class Behind:
         exc = raised[-1] if raised else ModelBehaviorError(f"{_UNFIT} {self.tool.name}: {text}")
         return await self._tell(context, exc, text, is_asked=bool(raised) or is_refused)
 
-    async def _tell(self, context: Any, exc: Exception, text: str, *, is_asked: bool) -> str:
+    async def _tell(self, context: Any, exc: BaseException, text: str, *, is_asked: bool) -> str:
         """Return what the author's functions say of an exception; where they say nothing, what the pipeline says.
 
         Args:
@@ -301,7 +319,7 @@ class Behind:
             is_asked: Whether the SDK alone would have an exception, and so ask them.
 
         Raises:
-            Exception: The tool's own, where its author lets it end the run.
+            BaseException: The tool's own, where its author lets it end the run.
         """
         if is_asked and resolve_function_tool_failure_error_function(self.tool, context) is None:
             if not str(exc).startswith(_UNFIT):
@@ -315,7 +333,8 @@ class Behind:
         )
         if told is None:  # a program has called the tool, and takes no text
             raise exc
-        return told if is_asked and told != default_tool_error_function(context, exc) else text
+        is_own = told != default_tool_error_function(context, exc if isinstance(exc, Exception) else RuntimeError())
+        return told if is_asked and is_own else text
 
     def _read(self, call: ValidCall, exc: Exception) -> object:
         if isinstance(exc, ModelBehaviorError) and str(exc).startswith(_UNFIT):
