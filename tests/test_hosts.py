@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import tomllib
+from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
@@ -202,12 +203,17 @@ async def test_calls_at_once_keep_their_bodies() -> None:
     assert answers == {number: Success((number, number)) for number in range(20)}
 
 
-def run_here(host: Host, body: Any) -> Any:
+def run_here(host: Host, body: Callable[[ValidCall], object]) -> Any:
     """The outcome of a call in a framework without an event loop."""
     return host.run_sync(host.offer(READ), Call("count", {"n": 1}), body)
 
 
-LOOPS = {"asyncio": lambda work: asyncio.run(work()), "anyio": anyio.run, "trio": trio.run}
+def run_asyncio(work: Any) -> object:
+    """As `anyio.run`."""
+    return asyncio.run(work())
+
+
+LOOPS: dict[str, Callable[[Any], object]] = {"asyncio": run_asyncio, "anyio": anyio.run, "trio": trio.run}
 
 
 @pytest.mark.parametrize("started", LOOPS)

@@ -82,7 +82,7 @@ class Portal:
         self,
         function: Callable[..., Awaitable[T]],
         *args: Any,
-        wait: Callable[[Future[T]], T] = Future.result,
+        wait: Callable[[Future[T]], T] | None = None,
     ) -> T:
         """Run an async function in the loop, with the context variables of this thread, and wait for its result.
 
@@ -92,7 +92,7 @@ class Portal:
         Args:
             function: The function.
             args: Its arguments.
-            wait: Waits for the result in this thread. Default: it does nothing else.
+            wait: Waits for the result in this thread. Default None: the thread does nothing else.
 
         Raises:
             SetupError: This is the thread of the loop: it would wait for itself. Or Python is ending, as where a
@@ -112,7 +112,7 @@ class Portal:
                     self._waiting.add(job)
                 portal = self._find_portal()
                 future: Future[T] = portal.start_task_soon(job.run)
-            value = wait(future)
+            value = future.result() if wait is None else wait(future)
         except CancelledError:  # the process ends, and this is a daemon; its thread ends without a traceback
             raise SystemExit from None
         except BaseException:
