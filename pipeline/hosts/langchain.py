@@ -30,7 +30,7 @@ from .host import ControlFlow, Host, HostTool
 from .signed_calls import Find, Signer
 
 with requires("langchain"):
-    from langchain.agents import create_agent
+    from langchain.agents import factory
     from langchain.agents.middleware import AgentMiddleware, ModelRequest
     from langchain.agents.middleware.types import ExtendedModelResponse, ModelResponse
     from langchain.agents.structured_output import AutoStrategy, ToolStrategy
@@ -170,7 +170,7 @@ def _passes(exc: Exception, handler: object) -> object:
     """
     if getattr(errors, "is_invalid_resume", bool)(exc) is True:
         return False
-    if getattr(handler, "__module__", "") != create_agent.__module__:  # LangGraph's own, and no further middleware's
+    if getattr(handler, "__module__", "") != factory.__name__:  # LangGraph's own, and no further middleware's
         return None
     for module in (frame.f_globals.get("__name__") for frame, _ in walk_tb(exc.__traceback__)):
         if module == ToolNode.__module__:
@@ -255,8 +255,8 @@ class _Reply:
     def to(cls, request: ModelRequest[Any], pipeline: Pipeline) -> _Reply:
         """Of the reply to this request."""
         asked: Any = request.response_format
-        if isinstance(asked, AutoStrategy):
-            asked = ToolStrategy(asked.schema)
+        is_auto = isinstance(request.response_format, AutoStrategy)
+        asked = ToolStrategy(asked.schema) if is_auto else asked
         outputs = frozenset(each.name for each in getattr(asked, "schema_specs", ()))
         return cls(pipeline, outputs, _count_unread(request.messages) < _MAX_UNREAD)
 
@@ -308,7 +308,7 @@ def describe(tool: BaseTool) -> HostTool:
     """Return the description of a tool as LangChain gives it to the model, its effect, and how it reads arguments."""
     function = convert_to_openai_tool(tool)["function"]
     parameters: Any = function.get("parameters")
-    if isinstance(tool.args_schema, type) and _FILLED in (parameters or {}).get("properties", ()):
+    if isinstance(tool.args_schema, type) and parameters and _FILLED in parameters.get("properties", ()):
         properties = {name: each for name, each in parameters["properties"].items() if name != _FILLED}
         required = [name for name in parameters.get("required", ()) if name != _FILLED]
         parameters = {**parameters, "properties": properties, "required": required}
