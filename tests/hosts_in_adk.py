@@ -235,6 +235,79 @@ async def test_a_callback_of_the_agent_is_asked() -> None:
     assert ran == [2]
 
 
+@pytest.mark.parametrize("ours", [False, True])
+async def test_callbacks_are_called_as_adk_calls_them(ours: bool) -> None:
+    """By the names of their parameters, each until one answers, and about a name that no tool has."""
+    asked: list[Any] = []
+
+    def fail(n: int) -> str:
+        """Fail."""
+        raise ValueError("no")
+
+    def before(*, tool_context: Any, tool: Any, args: Any) -> Any:
+        asked.append(("before", tool.name, dict(args)))
+
+    async def also(args: Any, **more: Any) -> Any:
+        asked.append(("also", sorted(more)))
+        return {"result": "found"} if more["tool"].name == "zebra" else None
+
+    def about(error: Any, tool_context: Any, args: Any, tool: Any) -> Any:
+        asked.append(("error", str(error)))
+        return {"result": "mended"}
+
+    model = saying([("fail", {"n": 1})], [("zebra", {"n": 2})])
+    around: Any = {"before_tool_callback": [before, also], "on_tool_error_callback": [about]}
+    agent = LlmAgent(name="agent", model=model, tools=[fail], **around)
+    session = await Session(agent, *([ToolcallPlugin()] if ours else [])).send()
+    assert session.answers == [{"result": "mended"}, {"result": "found"}]
+    also_asked = ("also", ["tool", "tool_context"])
+    failed = [("before", "fail", {"n": 1}), also_asked, ("error", "no")]
+    assert asked == [*failed, ("before", "zebra", {"n": 2}), also_asked]
+
+
+async def test_a_callback_may_fill_in_an_argument() -> None:
+    """It is asked before the arguments are validated, and again about a call that is repaired after that."""
+    ran: list[tuple[int, str]] = []
+    seen: list[dict[str, Any]] = []
+
+    def drop(n: int, user: str) -> str:
+        """Drop."""
+        ran.append((n, user))
+        return "dropped"
+
+    def fill(tool: Any, args: Any, tool_context: Any) -> Any:
+        args["user"] = "ann"
+        seen.append(dict(args))
+        return {"result": "refused"} if args["n"] == 13 else None
+
+    calls = [[("drop", {"n": 1})], [("drop", {"n": "2"})], [("drop", {"n": "13"})], [("drop", {})]]
+    agent = LlmAgent(name="agent", model=saying(*calls), tools=[drop], before_tool_callback=fill)
+    *answers, wrong = (await Session(agent, ToolcallPlugin()).send()).answers
+    assert answers == [{"result": "dropped"}, {"result": "dropped"}, {"result": "refused"}]
+    assert "n" in wrong["error"]
+    assert ran == [(1, "ann"), (2, "ann")]
+    assert [each["n"] for each in seen if "n" in each] == [1, "2", 2, "13", 13]
+
+
+async def test_a_callback_that_raises_ends_the_run() -> None:
+    """As with ADK alone: nothing runs. What it cannot read because the model got it wrong is told."""
+    ran: list[int] = []
+
+    def drop(n: int) -> None:
+        """Drop."""
+        ran.append(n)
+
+    def guard(tool: Any, args: Any, tool_context: Any) -> Any:
+        raise KeyError(args["n"])
+
+    agent = LlmAgent(name="agent", model=saying([("drop", {})], [("drop", {"n": 5})]), tools=[drop])
+    agent.before_tool_callback = guard
+    session = Session(agent, ToolcallPlugin())
+    with pytest.raises(RuntimeError, match="5"):
+        await session.send()
+    assert ran == []
+
+
 @pytest.mark.parametrize("of_plugin", [None, {"result": "by the plugin"}])
 @pytest.mark.parametrize("of_agent", [None, {"result": "by the agent"}])
 async def test_callbacks_are_asked_about_an_exception(of_plugin: Any, of_agent: Any) -> None:

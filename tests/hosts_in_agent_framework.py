@@ -127,6 +127,32 @@ async def test_a_repaired_call_is_approved_as_it_will_run() -> None:
     assert ran == [[5]]
 
 
+@pytest.mark.parametrize("detailed", [True, False])
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("effect", ["read", "mutating"])
+async def test_the_author_lets_the_model_read_exceptions(detailed: bool, stream: bool, effect: Any) -> None:
+    """By `include_detailed_errors` of the client; else they stay private. The pipeline's words are told in any case."""
+
+    @tool
+    def fail(n: int) -> str:
+        """Fail."""
+        raise ConnectionError("the printer is on fire")
+
+    model = Saying([("fail", '{"n": 1}'), ("fail", '{"n": "x"}')])
+    model.function_invocation_configuration["include_detailed_errors"] = detailed
+    agent = make(model, fail, effects={"fail": effect}, attempts=1)
+    if stream:
+        async for _ in agent.run("go", stream=True):
+            pass
+    else:
+        await agent.run("go")
+    failed, wrong = model.told["0.0"], model.told["0.1"]
+    assert ("on fire" in failed) is detailed
+    assert failed.startswith("Error: ")
+    assert "n" in wrong
+    assert "Exception" not in wrong
+
+
 def not_negative(value: int) -> int:
     if value < 0:
         raise ValueError("must not be negative")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
+import threading
 from collections.abc import Sequence
 from functools import cache, wraps
 from importlib import import_module
@@ -188,6 +190,23 @@ async def test_the_tools_of_the_sdk_behind_the_pipeline(sync: bool) -> None:
     assert "Missing required parameter: n" in missing
     assert "hunter2" not in crashed
     assert tools[0].call is not pipelined(tools)[0].call
+
+
+def test_a_sync_tool_may_start_a_loop() -> None:
+    """It runs in the thread of the runner, where none runs, and may run another runner's tool."""
+    where: list[int] = []
+
+    def add(n: int) -> str:
+        where.append(threading.get_ident())
+        return str(asyncio.run(asyncio.sleep(0, n)))
+
+    def ask(n: int) -> str:
+        (inner,) = pipelined([as_tool(add, sync=True)])
+        return f"{inner.call({'n': n})} {asyncio.run(asyncio.sleep(0, 7))}"
+
+    (tool,) = pipelined([as_tool(ask, sync=True)])
+    assert tool.call({"n": "5"}) == "5 7"
+    assert where == [threading.get_ident()]
 
 
 def test_the_providers_own_tools_stay_as_they_are() -> None:

@@ -9,8 +9,12 @@ from typing import Annotated, Any
 import httpx2 as httpx
 import pytest
 from fastmcp import Client, Context, FastMCP
+from fastmcp.apps.app import FastMCPApp
 from fastmcp.exceptions import InsufficientScopeError, ToolError
+from fastmcp.server import create_proxy
 from fastmcp.server.middleware import Middleware
+from fastmcp.server.providers.addressing import hashed_backend_name
+from fastmcp.server.transforms.search import RegexSearchTransform
 from fastmcp.tools.base import ToolResult
 from mcp import MCPError
 from mcp.types import ImageContent, TextContent
@@ -24,7 +28,7 @@ from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline import Pipeline, ToolContext, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.fastmcp import ToolcallMiddleware, export_tools
 from toolcall_pipeline.messages import Image, Link
-from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline.middlewares import Retry, Trace, standard
 
 
 @pytest.fixture
@@ -283,6 +287,115 @@ async def test_a_server_that_is_called_without_a_client() -> None:
     assert [block.text for block in (await server.call_tool("functions.add", {"n": "1"})).content] == ["1"]
     assert [block.text for block in (await server.call_tool("double", {"n": "1"})).content] == ["2"]
     assert [block.text for block in (await exported.run({"n": "1"})).content] == ["2"]
+
+
+def without_waits(tools: Any, **options: Any) -> Pipeline:
+    """The pipeline, with no pause between attempts."""
+    return standard(tools, **options).replace("retry", Retry(first_delay=0))
+
+
+class Backend(FastMCP[Any]):
+    """Counts how often its tools are listed."""
+
+    listed = 0
+
+    async def list_tools(self, **options: Any) -> Any:
+        self.listed += 1
+        return await super().list_tools(**options)
+
+
+async def test_a_server_behind_this_one_is_asked_for_its_list_once() -> None:
+    """Not for each call. A local tool that takes the place of one of its tools is judged by its own schema."""
+    backend = Backend("backend")
+
+    @backend.tool(name="add")
+    def add(n: int) -> int:
+        return n
+
+    @backend.tool(name="find")
+    def find_there(n: int) -> str:
+        return f"there {n}"
+
+    proxy = create_proxy(backend)
+
+    @proxy.tool(name="find")
+    def find_here(text: str) -> str:
+        return f"here {text}"
+
+    proxy.add_middleware(ToolcallMiddleware())
+    async with Client(proxy) as client:
+        assert (await client.call_tool("add", {"n": "1"})).content[0].text == "1"
+        listed = backend.listed
+        for _ in range(5):
+            assert (await client.call_tool("add", {"n": "1"})).content[0].text == "1"
+            assert (await client.call_tool("find", {"text": "x"})).content[0].text == "here x"
+            refused = await client.call_tool("find", {"n": 1}, raise_on_error=False)
+            assert "text" in refused.content[0].text
+    assert backend.listed == listed
+
+
+async def test_what_can_be_called_need_not_be_listed() -> None:
+    """A tool behind a search is called by its name, and validated."""
+    server = FastMCP("tools", transforms=[RegexSearchTransform()])
+
+    @server.tool
+    def add(n: int) -> int:
+        return n
+
+    server.add_middleware(ToolcallMiddleware())
+    async with Client(server) as client:
+        assert "add" not in [tool.name for tool in await client.list_tools()]
+        assert (await client.call_tool("add", {"n": "5"})).content[0].text == "5"
+        refused = await client.call_tool("add", {"n": "five"}, raise_on_error=False)
+        through = await client.call_tool("call_tool", {"name": "add", "arguments": {"n": 6}}, raise_on_error=False)
+    assert "n" in refused.content[0].text
+    assert refused.meta["toolcall/kind"] == "validation"
+    assert through.content[0].text == "6"
+
+
+@pytest.mark.parametrize("effect", ["read", "mutating"])
+async def test_a_tool_of_an_app_is_the_tool_of_its_name(effect: Any) -> None:
+    """Its own interface calls it by another one; what is said of the tool holds for both."""
+    seen: list[str] = []
+    ran: list[int] = []
+
+    async def note(call: Any, call_next: Any) -> Any:
+        seen.append(call.name)
+        return await call_next(call)
+
+    def build(tools: Any, **options: Any) -> Pipeline:
+        return without_waits(tools, **options).before("retry", note)
+
+    app = FastMCPApp("crm")
+
+    @app.tool
+    def save(n: int) -> str:
+        ran.append(n)
+        raise ConnectionError
+
+    server = FastMCP("tools", providers=[app])
+    server.add_middleware(ToolcallMiddleware({"save": effect}, build=build))
+    await ask(server, hashed_backend_name("crm", "save"), n="5")
+    assert (seen, ran) == (["save"], [5] * (3 if effect == "read" else 1))
+
+
+@pytest.mark.parametrize("follows", [False, True])
+async def test_a_tool_made_of_openapi_makes_one_request(follows: bool) -> None:
+    """So one that was turned away has had no effect, and is sent again. A client that follows others may send two."""
+    sent: list[Any] = []
+
+    def answer(request: Any) -> Any:
+        sent.append(request)
+        return httpx.Response(429) if len(sent) == 1 else httpx.Response(200, json={"ok": True})
+
+    operation = {"operationId": "pay", "responses": {"200": {"description": "ok"}}}
+    spec = {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {"/pay": {"post": operation}}}
+    transport = httpx.MockTransport(answer)
+    async with httpx.AsyncClient(transport=transport, base_url="http://pay", follow_redirects=follows) as client:
+        server = FastMCP.from_openapi(spec, client)
+        server.add_middleware(ToolcallMiddleware(build=without_waits))
+        result = await ask(server, "pay")
+    assert (result.is_error, len(sent)) == ((True, 1) if follows else (False, 2))
 
 
 async def test_each_version_of_a_tool_has_its_own_schema() -> None:

@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelCallLimitMiddleware, ToolCallLimitMiddleware
+from langchain.agents import create_agent, middleware
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    HumanInTheLoopMiddleware,
+    ModelCallLimitMiddleware,
+    ToolCallLimitMiddleware,
+)
+from langchain.agents.structured_output import ToolStrategy
 from langchain.tools import ToolRuntime
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, ToolMessage
@@ -26,6 +32,7 @@ from openinference.instrumentation.langchain import LangChainInstrumentor
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from pydantic import BaseModel, ValidationError
 
 from host_approvals import Bank
 from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
@@ -491,6 +498,249 @@ def test_arguments_that_are_no_json_are_told(run_async: bool) -> None:
     assert (right, ran) == ("5", [5])
     assert "not a JSON object" in wrong
     assert result["messages"][-1].text == "done"
+
+
+def run(agent: Any, run_async: bool, sent: Any = None, config: Any = None) -> Any:
+    """The state in which a run ends."""
+    return asyncio.run(agent.ainvoke(sent or GO, config)) if run_async else agent.invoke(sent or GO, config)
+
+
+PER_CALL: Any = {"interrupt_mode": "per_call"}
+SCHEMA: Any = {"response_schema": int}
+
+
+class Found(BaseModel):
+    """A structured answer."""
+
+    n: int
+
+
+def unread(name: str, number: int | None) -> AIMessage:
+    """A reply with a call that nobody can read."""
+    id_ = None if number is None else f"u{number}"
+    call: Any = {"type": "invalid_tool_call", "name": name, "args": '{"n": five', "id": id_, "error": "no JSON"}
+    return AIMessage(content="", invalid_tool_calls=[call])
+
+
+@pytest.mark.parametrize("run_async", [True, False])
+def test_arguments_that_are_never_json_end_the_run(run_async: bool) -> None:
+    """The model is told of three such replies in a row; after these LangChain ends the run, as it does alone."""
+
+    @tool
+    def add(n: int) -> int:
+        """Add."""
+        return n
+
+    right = AIMessage(content="", tool_calls=[{"name": "add", "args": {"n": 1}, "id": "r"}])
+    replies = [unread("add", 0), unread("add", 1), right, *(unread("add", number) for number in range(2, 100))]
+    agent = create_agent(Model(messages=iter(replies)), [add], middleware=[ToolcallMiddleware()])
+    result = run(agent, run_async)
+    assert [text for text in told(result) if "not a JSON object" not in text] == ["1"]
+    assert len(told(result)) == 2 + 1 + 3
+    assert [each["id"] for each in result["messages"][-1].invalid_tool_calls] == ["u5"]
+    agent = create_agent(Model(messages=iter([unread("add", None)])), [add], middleware=[ToolcallMiddleware()])
+    assert told(run(agent, run_async)) == []  # a call without an id has no answer
+
+
+@pytest.mark.parametrize("form", [Found, ToolStrategy(Found)])
+@pytest.mark.parametrize("run_async", [True, False])
+def test_a_structured_answer_stays_langchains(form: Any, run_async: bool) -> None:
+    """A call of it that nobody can read is left to LangChain, and its name is not taken for the one of a tool."""
+
+    @tool
+    def found(n: int) -> int:
+        """Find."""
+        return n
+
+    def asked(*replies: AIMessage) -> list[AIMessage]:
+        model = Model(messages=iter(replies))
+        agent = create_agent(model, [found], middleware=[ToolcallMiddleware()], response_format=form)
+        return [each for each in run(agent, run_async)["messages"] if each.type == "ai"]
+
+    wrong, right = (
+        AIMessage(content="", tool_calls=[{"name": "Found", "args": {"n": n}, "id": str(n)}]) for n in ("five", 5)
+    )
+    assert [each.tool_calls[0]["name"] for each in asked(wrong, right)] == ["Found", "Found"]
+    first, *_ = asked(unread("Found", 0), right)
+    assert (first.tool_calls, [each["id"] for each in first.invalid_tool_calls]) == ([], ["u0"])
+    first, *_ = asked(unread("found", 0), right)
+    assert (len(first.tool_calls), first.invalid_tool_calls) == (1, [])
+
+
+@pytest.mark.parametrize("run_async", [True, False])
+def test_a_parameter_that_langgraph_fills_in_by_its_name(run_async: bool) -> None:
+    """Nobody asks the model for it, whatever its type says, and what it sends is not used."""
+
+    @tool
+    def look(n: int, runtime: Any) -> str:
+        """Look."""
+        return f"{n} {runtime.tool_call_id}"
+
+    calls = [("look", {"n": "1"}), ("look", {"n": 1, "runtime": "x"}), ("look", {"m": 1})]
+    agent = create_agent(saying(calls), [look], middleware=[ToolcallMiddleware()])
+    *right, wrong = told(run(agent, run_async))
+    assert right == ["1 0.0", "1 0.1"]
+    assert "runtime" not in wrong
+
+
+class Refused(Exception):
+    """Of a middleware."""
+
+
+class Behind(AgentMiddleware[Any, Any, Any]):
+    """Raises before the tool runs, or after it, or never."""
+
+    def __init__(self, when: str) -> None:
+        super().__init__()
+        self._when = when
+
+    def _raise(self, when: str) -> None:
+        if self._when == when:
+            raise Refused
+
+    def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+        """Run one call."""
+        self._raise("before")
+        answer = handler(request)
+        self._raise("after")
+        return answer
+
+    async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+        """Run one call."""
+        self._raise("before")
+        answer = await handler(request)
+        self._raise("after")
+        return answer
+
+
+BEHIND: dict[str, Any] = {
+    "before": lambda: Behind("before"),
+    "after": lambda: Behind("after"),
+    "retry": lambda: middleware.ToolRetryMiddleware(max_retries=0, on_failure="error"),
+}
+if hasattr(middleware, "ToolErrorMiddleware"):  # of newer releases
+    BEHIND["error"] = lambda: middleware.ToolErrorMiddleware(lambda exc, request: None)
+
+
+@pytest.mark.parametrize("run_async", [True, False])
+@pytest.mark.parametrize("kind", BEHIND)
+@pytest.mark.parametrize("effect", ["read", "mutating"])
+def test_an_exception_of_a_middleware_behind_ours_ends_the_run_as_it_came(
+    kind: str, run_async: bool, effect: Any
+) -> None:
+    """It is no failure of the tool; so does one of the tool that the author of the middleware lets end the run."""
+    ran: list[int] = []
+
+    @tool
+    def pay(n: int) -> str:
+        """Pay."""
+        ran.append(n)
+        if kind in {"error", "retry"}:
+            raise Refused
+        return "paid"
+
+    ours = ToolcallMiddleware(effects={"pay": effect})
+    agent = create_agent(saying([("pay", {"n": 1})]), [pay], middleware=[ours, BEHIND[kind]()])
+    with pytest.raises(Refused):
+        run(agent, run_async)
+    assert len(ran) == (kind != "before")
+
+
+@pytest.mark.parametrize("run_async", [True, False])
+def test_a_failure_of_a_tool_behind_another_middleware_is_told(run_async: bool) -> None:
+    """Its exception passes the other middleware, and ours answers it; words that another one has for it stay."""
+
+    @tool
+    def pay(n: int) -> str:
+        """Pay."""
+        raise RuntimeError("secret")
+
+    def run_with(behind: Any) -> str:
+        agent = create_agent(saying([("pay", {"n": 1})]), [pay], middleware=[ToolcallMiddleware(), behind])
+        (text,) = told(run(agent, run_async))
+        return text
+
+    assert "secret" not in run_with(Behind("never"))
+    assert run_with(middleware.ToolRetryMiddleware(max_retries=0, on_failure=lambda exc: "my words")) == "my words"
+
+
+@pytest.mark.parametrize("ours_first", [True, False])
+@pytest.mark.parametrize("run_async", [True, False])
+def test_an_answer_of_a_person_that_does_not_fit_may_be_given_again(ours_first: bool, run_async: bool) -> None:
+    """It ends the run as LangGraph says, and does not count as the answer: the same call runs with a later one."""
+    ran: list[int] = []
+
+    @tool
+    def drop(n: int) -> str:
+        """Drop."""
+        ran.append(n)
+        return "dropped"
+
+    @tool
+    def hold(n: int) -> str:
+        """Ask a person itself."""
+        return f"{interrupt(n, **SCHEMA)} {n}"
+
+    ask: Any = HumanInTheLoopMiddleware(interrupt_on={"drop": True}, **PER_CALL)
+    ours = ToolcallMiddleware()
+    agent = create_agent(
+        saying([("drop", {"n": 1})], [("hold", {"n": 2})]),
+        [drop, hold],
+        middleware=[ours, ask] if ours_first else [ask, ours],
+        checkpointer=InMemorySaver(),
+    )
+    config: Any = {"configurable": {"thread_id": "1"}}
+
+    def answer(value: Any) -> Any:
+        return run(agent, run_async, Command(resume=value), config)
+
+    run(agent, run_async, None, config)
+    with pytest.raises(ValidationError):
+        answer({"type": "perhaps"})
+    assert ran == []
+    assert told(answer({"type": "approve"})) == ["dropped"]
+    with pytest.raises(ValidationError):
+        answer("five")
+    assert told(answer(5)) == ["dropped", "5 2"]
+    assert ran == [1]
+
+
+@pytest.mark.parametrize("run_async", [True, False])
+def test_a_call_that_stands_twice_in_a_reply_runs_once(run_async: bool) -> None:
+    """With one id it is one call; equal calls with ids of their own are two."""
+    ran: list[int] = []
+
+    @tool
+    def pay(n: int) -> str:
+        """Pay."""
+        ran.append(n)
+        return f"paid {len(ran)}"
+
+    asked = (({"n": 1}, "a"), ({"n": "1"}, "a"), ({"n": 1}, "b"))
+    calls: Any = [{"name": "pay", "args": args, "id": number} for args, number in asked]
+    model = Model(messages=iter([AIMessage(content="", tool_calls=calls), AIMessage(content="done")]))
+    result = run(create_agent(model, [pay], middleware=[ToolcallMiddleware()]), run_async)
+    assert ran == [1, 1]
+    assert sorted(told(result)) == ["paid 1", "paid 2"]
+
+
+@pytest.mark.parametrize("run_async", [True, False])
+def test_a_sync_tool_may_start_a_loop(run_async: bool) -> None:
+    """LangChain runs it where none runs; so it may run an agent of its own, sync or not."""
+
+    @tool
+    def add(n: int) -> str:
+        """Add."""
+        return str(asyncio.run(asyncio.sleep(0, n)))
+
+    @tool
+    def ask(n: int) -> str:
+        """Ask another agent."""
+        inner = create_agent(saying([("add", {"n": n})]), [add], middleware=[ToolcallMiddleware()])
+        return " ".join([*told(inner.invoke(GO)), str(asyncio.run(asyncio.sleep(0, 7)))])
+
+    agent = create_agent(saying([("ask", {"n": 5})]), [ask], middleware=[ToolcallMiddleware()])
+    assert told(run(agent, run_async)) == ["5 7"]
 
 
 async def test_a_thread_is_a_conversation_and_the_user_a_principal() -> None:

@@ -28,7 +28,7 @@ from agents import (
     tool_input_guardrail,
     tool_namespace,
 )
-from agents.exceptions import MaxTurnsExceeded, ToolInputGuardrailTripwireTriggered, UserError
+from agents.exceptions import AgentsException, MaxTurnsExceeded, ToolInputGuardrailTripwireTriggered, UserError
 from agents.items import ModelResponse
 from agents.mcp import MCPServer
 from agents.models.interface import Model
@@ -45,12 +45,12 @@ from pydantic import AfterValidator, BaseModel, field_validator
 
 from host_approvals import Bank
 from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
-from toolcall_pipeline import SetupError, ToolFailed, ToolRegistry
+from toolcall_pipeline import Failure, SetupError, ToolFailed, ToolRegistry, Unavailable
 from toolcall_pipeline import ToolContext as OurContext
 from toolcall_pipeline.hosts import Host
 from toolcall_pipeline.hosts.openai_agents import export_tools, pipelined, run_config
 from toolcall_pipeline.hosts.openai_names import describe, wrap_model
-from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.middlewares import Retry, standard
 
 QUIET: Any = {"tracing_disabled": True}
 
@@ -90,6 +90,11 @@ class Saying(Model):
             ]
         text = ResponseOutputText(text=self.end, type="output_text", annotations=[])
         return [ResponseOutputMessage(id="1", role="assistant", status="completed", type="message", content=[text])]
+
+
+def without_waits(tools: Any, **options: Any) -> Any:
+    """The pipeline, with no pause between attempts."""
+    return standard(tools, **options).replace("retry", Retry(first_delay=0))
 
 
 def told(result: Any) -> list[str]:
@@ -403,16 +408,160 @@ async def test_what_a_model_did_never_ends_the_run() -> None:
     assert "unexpected error" in gave_up
 
 
-async def test_a_tool_that_asks_for_it_ends_the_run() -> None:
-    """`failure_error_function=None` lets exceptions of the SDK out, with the pipeline as well."""
+@pytest.mark.parametrize(
+    "raised", [MaxTurnsExceeded("enough"), ConnectionError("away"), KeyError("k"), asyncio.CancelledError("own")]
+)
+@pytest.mark.parametrize("effect", ["read", "mutating"])
+async def test_a_tool_that_asks_for_it_ends_the_run(raised: BaseException, effect: Any) -> None:
+    """`failure_error_function=None` lets exceptions out once they were tried again; wrong arguments are told."""
+    ran: list[int] = []
 
     @function_tool(failure_error_function=None)
-    def stop() -> None:
-        raise MaxTurnsExceeded("enough")
+    def stop(n: int) -> None:
+        ran.append(n)
+        raise raised
 
-    agent = pipelined(Agent(name="agent", model=Saying([("stop", "{}")]), tools=[stop]))
-    with pytest.raises(MaxTurnsExceeded):
+    calls = [("stop", '{"n": "x"}')], [("stop", '{"n": 1}')]
+    agent = pipelined(Agent(name="agent", model=Saying(*calls), tools=[stop]), {"stop": effect}, build=without_waits)
+    with pytest.raises((AgentsException, asyncio.CancelledError)) as caught:
         await run(agent)
+    assert type(raised) in (
+        type(caught.value),
+        type(caught.value.__cause__),
+    )  # the SDK wraps those that are not its own
+    assert len(ran) == (3 if effect == "read" and isinstance(raised, ConnectionError) else 1)
+
+
+class Answer(BaseModel):
+    """What a tool returns."""
+
+    n: int
+
+
+@pytest.mark.parametrize("effect", ["read", "mutating"])
+async def test_a_tool_with_a_declared_output_may_fail(effect: Any) -> None:
+    """The model reads why, and the text is not taken for a value of that type; a right answer still has it."""
+
+    @function_tool(output_type=Answer)
+    def find(n: int) -> Answer:
+        if n:
+            raise ConnectionError("secret")
+        return Answer(n=n)
+
+    def build(tools: Any, **options: Any) -> Any:
+        return without_waits(tools, **options).before("retry", refuse)
+
+    async def refuse(call: Any, call_next: Any) -> Any:
+        return Failure(Unavailable("find", "quota")) if call.params["n"] == 2 else await call_next(call)
+
+    calls = [("find", '{"n": 1}'), ("find", '{"n": "x"}'), ("find", '{"n": 2}'), ("find", '{"n": 0}')]
+    agent = pipelined(Agent(name="a", model=Saying(calls), tools=[find]), {"find": effect}, build=build)
+    *wrong, right = told(await run(agent))
+    assert right == '{"n":0}'
+    assert all(wrong)
+    assert "secret" not in str(wrong)
+
+
+async def test_a_formatter_of_the_run_is_asked_as_by_the_sdk_alone() -> None:
+    """About an exception of a tool and about wrong arguments, unless the tool has words of its own."""
+    asked: list[tuple[str, str, str]] = []
+
+    def say(args: Any) -> str | None:
+        asked.append((args.kind, args.tool_name, type(args.error).__name__))
+        return f"approved {args.call_id}" if args.tool_name != "hush" else None
+
+    @function_tool
+    def fail(n: int) -> str:
+        raise ConnectionError("secret")
+
+    @function_tool
+    def hush(n: int) -> str:
+        raise ConnectionError("secret")
+
+    @function_tool(failure_error_function=lambda _context, error: f"own {type(error).__name__}")
+    def own(n: int) -> str:
+        raise ConnectionError("secret")
+
+    calls = [(name, sent) for name in ("fail", "hush", "own") for sent in ('{"n": 1}', '{"n": "x"}')]
+    agent = Agent(name="a", model=Saying(calls), tools=[fail, hush, own])
+
+    async def ask(agent: Agent[Any]) -> Any:
+        asked.clear()
+        config = run_config(agent, **QUIET, tool_error_formatter=say)
+        return told(await Runner.run(agent, "go", run_config=config)), sorted(asked)
+
+    texts, ours = await ask(pipelined(agent, build=without_waits))
+    agent.model = Saying(calls)
+    config = RunConfig(**QUIET, tool_error_formatter=say)
+    asked.clear()
+    alone = told(await Runner.run(agent, "go", run_config=config))
+    assert ours == sorted(asked)
+    assert [text for index, text in enumerate(texts) if index not in {2, 3}] == [*alone[:2], *alone[4:]]
+    assert "must be an integer" in texts[3]
+    assert "secret" not in str(texts)
+
+
+async def test_an_agent_as_a_tool_goes_on_where_it_was_cut_off() -> None:
+    """The SDK resumes it after an approval and a cancellation: what has had its effect does not run again."""
+    ran: list[str] = []
+    waits, goes_on = asyncio.Event(), asyncio.Event()
+
+    class Waiting(Saying):
+        async def get_response(self, *args: Any, **more: Any) -> ModelResponse:
+            if ran and not waits.is_set():
+                waits.set()
+                await goes_on.wait()
+            return await super().get_response(*args, **more)
+
+    @function_tool(needs_approval=True)
+    def pay() -> str:
+        ran.append("pay")
+        return "paid"
+
+    inner = pipelined(Agent(name="inner", model=Waiting([("pay", "{}")], end="inner done"), tools=[pay]))
+    outer = Agent(name="outer", model=Saying([("ask", '{"input": "x"}')]), tools=[inner.as_tool("ask", "Ask.")])
+    agent = pipelined(outer)
+    stopped = await run(agent)
+    state = stopped.to_state()
+    state.approve(stopped.interruptions[0])
+    going = asyncio.create_task(run(agent, state))
+    await waits.wait()
+    going.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await going
+    assert told(await run(agent, state)) == ["inner done"]
+    assert ran == ["pay"]
+
+
+@pytest.mark.parametrize("raised", [ConnectionError("away"), MaxTurnsExceeded("enough")])
+async def test_an_agent_as_a_tool_is_not_tried_again(raised: Exception) -> None:
+    """Its tools may have had effects."""
+    asked: list[int] = []
+
+    class Failing(Saying):
+        async def get_response(self, *args: Any, **more: Any) -> ModelResponse:
+            asked.append(1)
+            raise raised
+
+    tool = Agent(name="inner", model=Failing()).as_tool("ask", "Ask.", failure_error_function=None)
+    agent = pipelined(Agent(name="a", model=Saying([("ask", '{"input": "x"}')]), tools=[tool]), build=without_waits)
+    with pytest.raises(AgentsException):
+        await run(agent)
+    assert asked == [1]
+
+
+async def test_a_tool_of_a_class_of_its_own() -> None:
+    """Its class may take other arguments than `FunctionTool`."""
+
+    class Adding(FunctionTool):
+        def __init__(self) -> None:
+            async def invoke(_context: Any, sent: str) -> str:
+                return sent
+
+            super().__init__("add", "Add.", {"type": "object", "properties": {"n": {"type": "integer"}}}, invoke)
+
+    calls = [("add", '{"n": "5"}')]
+    assert told(await run(pipelined(Agent(name="a", model=Saying(calls), tools=[Adding()])))) == ['{"n": 5}']
 
 
 @pytest.mark.parametrize("sent", ['{"n": "5"}', '{"arguments": {"n": 5}}', '"{\\"n\\": 5}"', '{"n": 5}'])
@@ -474,6 +623,40 @@ async def test_an_approval_by_arguments_is_asked_for_what_the_function_adds_to_t
     plain = Agent(name="agent", model=Saying([(name, sent)]), tools=[pay, send, tell])
     result = await run(pipelined(plain)) if ours else await Runner.run(plain, "go", run_config=RunConfig(**QUIET))
     assert ([item.tool_name for item in result.interruptions], ran) == ([name], [])
+
+
+EVENTS: list[str] = []
+
+
+def note(value: int) -> int:
+    EVENTS.append("validator")
+    return value
+
+
+@pytest.mark.parametrize("ours", [True, False])
+async def test_a_person_decides_before_validators_of_the_author_run(ours: bool) -> None:
+    """And no policy is asked: it would judge what they may change."""
+    events = EVENTS
+    events.clear()
+
+    async def policy(_context: Any, _params: Any, _call_id: str) -> bool:
+        events.append("policy")
+        return False
+
+    @function_tool(needs_approval=policy)
+    def pay(n: Annotated[int, AfterValidator(note)]) -> str:
+        events.append("pay")
+        return "paid"
+
+    agent = Agent(name="a", model=Saying([("pay", '{"n": 1}')]), tools=[pay])
+    agent = pipelined(agent) if ours else agent
+    stopped = await Runner.run(agent, "go", run_config=RunConfig(**QUIET))
+    assert (len(stopped.interruptions), events) == (1, [])
+    state = stopped.to_state()
+    state.approve(stopped.interruptions[0])
+    assert told(await Runner.run(agent, state, run_config=RunConfig(**QUIET))) == ["paid"]
+    assert events[-1] == "pay"
+    assert "policy" not in events
 
 
 async def test_tools_of_two_namespaces_may_share_a_name() -> None:

@@ -316,6 +316,48 @@ async def test_agents_that_share_a_capability_keep_their_tools() -> None:
     assert "delete_all" not in str(unknown)
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_unknown_name_is_told_in_the_same_words_throughout_a_run(stream: bool) -> None:
+    """The pipeline's, in each request; what another tool returned stays, also once that tool is gone."""
+    requests: list[list[str]] = []
+    turns = [[("zebra", {}), ("once", {})], [("add", {"n": 1})], [("add", {"n": 2})]]
+
+    def answer(messages: Any) -> list[ToolCallPart]:
+        requests.append([str(part.content) for each in messages for part in each.parts if hasattr(part, "outcome")])
+        return [ToolCallPart(name, args, f"{len(requests)}.{name}") for name, args in (turns.pop(0) if turns else [])]
+
+    def model(messages: Any, _info: Any) -> ModelResponse:
+        return ModelResponse(answer(messages) or [TextPart("done")])
+
+    async def streamed(messages: Any, _info: Any) -> Any:
+        calls = answer(messages)
+        for index, each in enumerate(calls):
+            yield {index: DeltaToolCall(each.tool_name, json.dumps(each.args), tool_call_id=each.tool_call_id)}
+        if not calls:
+            yield "done"
+
+    async def prepare(context: Any, definition: Any) -> Any:
+        return definition if context.run_step == 1 else None
+
+    def once() -> str:
+        return "gone"
+
+    def add(n: int) -> int:
+        return n
+
+    agent = make(FunctionModel(model, stream_function=streamed), AgentTool(once, prepare=prepare), add)
+    if stream:
+        async with agent.run_stream("go") as running:
+            history = await running.get_output() and running.all_messages()
+    else:
+        history = (await agent.run("go")).all_messages()
+    first, _, last = requests[1:]
+    assert first[0].startswith("Error: Tool 'zebra' not found.")
+    assert first[1:] == ["gone"]
+    assert last == [*first, "1", "2"]
+    assert "Unknown tool name" in str(history)  # as Pydantic AI writes it
+
+
 @pytest.mark.parametrize("declared", ["metadata", "effects"])
 @pytest.mark.parametrize(("effect", "runs"), [("read", 2), (None, 1)])
 async def test_what_may_have_taken_effect_is_run_once(effect: Any, runs: int, declared: str) -> None:

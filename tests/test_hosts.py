@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import signal
 import subprocess
 import sys
+import threading
 import tomllib
+from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
@@ -14,6 +18,8 @@ from typing import Annotated, Any
 
 import anyio
 import pytest
+import sniffio
+import trio
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -195,6 +201,89 @@ async def test_calls_at_once_keep_their_bodies() -> None:
         for number in range(20):
             tasks.start_soon(ask, number)
     assert answers == {number: Success((number, number)) for number in range(20)}
+
+
+def run_here(host: Host, body: Callable[[ValidCall], object]) -> Any:
+    """The outcome of a call in a framework without an event loop."""
+    return host.run_sync(host.offer(READ), Call("count", {"n": 1}), body)
+
+
+def run_asyncio(work: Any) -> object:
+    """As `anyio.run`."""
+    return asyncio.run(work())
+
+
+LOOPS: dict[str, Callable[[Any], object]] = {"asyncio": run_asyncio, "anyio": anyio.run, "trio": trio.run}
+
+
+@pytest.mark.parametrize("started", LOOPS)
+def test_a_sync_body_runs_where_the_framework_would_run_it(started: str) -> None:
+    """It is the thread that called, where no loop runs: a body may start one, and may run another host's call."""
+    host = Host()
+
+    async def work() -> object:
+        await anyio.lowlevel.checkpoint()
+        return threading.get_ident()
+
+    def body(_call: ValidCall) -> object:
+        inner = run_here(host, lambda _: LOOPS[started](work))
+        return inner.unwrap(), LOOPS[started](work)
+
+    assert run_here(host, body) == Success((threading.get_ident(), threading.get_ident()))
+
+
+async def test_a_sync_body_may_run_where_a_loop_runs(anyio_backend: str) -> None:
+    """The framework alone would block that loop: the body sees it, and no other one."""
+    outcome = run_here(Host(), lambda _: (sniffio.current_async_library(), threading.get_ident()))
+    assert outcome == Success((anyio_backend, threading.get_ident()))
+
+
+def test_a_sync_body_may_run_in_the_loop_of_synchronous_calls() -> None:
+    """An async tool of a synchronous call may block that loop by a framework without one."""
+    tools = ToolRegistry()
+
+    @tools.tool
+    async def ask() -> object:
+        return run_here(Host(), lambda _: threading.get_ident()).unwrap() == threading.get_ident()
+
+    assert standard(tools).call_sync("ask", {}).unwrap() is True
+
+
+@pytest.mark.parametrize("where", ["in the body", "before the body"])
+def test_an_interrupt_leaves_a_sync_call(where: str) -> None:
+    """One from the keyboard is raised in the thread that called: in a body it ends that, else no body begins."""
+    ran: list[int] = []
+
+    def body(call: ValidCall) -> object:
+        ran.append(1)
+        raise KeyboardInterrupt
+
+    async def interrupt(call: Any, call_next: Any) -> Any:
+        if where == "before the body":
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            await anyio.sleep_forever()
+        return await call_next(call)
+
+    def build(tools: ToolRegistry, **options: Any) -> Pipeline:
+        return standard(tools, **options).before("retry", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_here(Host(build=build), body)
+    assert len(ran) == (where == "in the body")
+
+
+@pytest.mark.parametrize("raised", [StopIteration(), SystemExit(2), GeneratorExit(), asyncio.CancelledError()])
+def test_what_a_sync_body_raises_is_the_failure_of_its_call(raised: BaseException) -> None:
+    """So is what has a meaning of its own for the loop that waits."""
+
+    def body(_call: ValidCall) -> object:
+        raise raised
+
+    if isinstance(raised, GeneratorExit):
+        with pytest.raises(GeneratorExit):
+            run_here(Host(), body)
+    else:
+        assert run_here(Host(), body).failure().kind in {"internal", "execution"}
 
 
 def test_mistakes_of_the_programmer_are_told_at_once() -> None:

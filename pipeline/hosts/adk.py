@@ -12,7 +12,7 @@ from typing import Any, get_type_hints
 import attrs
 from pydantic import TypeAdapter
 
-from ..adapters.common import is_dict, list_items, says_error
+from ..adapters.common import is_dict, says_error
 from ..approvals import Approval
 from ..engine.call import Call, ValidCall, is_failure
 from ..engine.compose import Pipeline
@@ -23,7 +23,7 @@ from ..tools import Effect, ToolView
 from .approving import Decision, HostApprovals
 from .framework import foresee, list_offered, requires
 from .framework_reading import load
-from .host import Host, HostTool
+from .host import ControlFlow, Host, HostTool
 from .signed_calls import Find, Signer
 
 with requires("google-adk"):
@@ -42,8 +42,9 @@ class ToolcallPlugin(BasePlugin):
     """Puts the pipeline around every tool call of all agents of a runner. It has to be the last of its plugins.
 
     A tool that waits for a confirmation stays with ADK until the user has confirmed, and so does a long-running tool.
-    An agent's own ``before_tool_callback`` is asked before each run, as ADK does. If the last run raised an exception,
-    the ``on_tool_error_callback`` of the plugins and of the agent is asked about it.
+    An agent's own ``before_tool_callback`` is asked as ADK does, before the arguments are validated: it may fill some
+    in. It is asked again about a call that is repaired after that. If the last run raised an exception, the
+    ``on_tool_error_callback`` of the plugins and of the agent is asked about it.
 
     Args:
         effects: The effects of tools by name; else ``custom_metadata={"effect": "read"}`` of the tool; else
@@ -82,26 +83,38 @@ class ToolcallPlugin(BasePlugin):
             if tool.name in offered and await is_left_to_adk(tool, tool_args, tool_context):
                 return None
 
+        own, unread = None, None
+        try:
+            own = await _ask_before(tool, tool_args, tool_context)
+        except Exception as exc:  # noqa: BLE001  # it may read what the model got wrong, and the pipeline refuses
+            unread = exc
+        return await self._run(offered, tool, tool_args, tool_context, unread) if own is None else own
+
+    async def _run(
+        self, offered: Mapping[str, Any], tool: Any, args: dict[str, Any], context: Any, unread: Exception | None
+    ) -> Any:
         async def body(call: ValidCall) -> object:
+            if unread is not None:
+                raise ControlFlow(unread) from None
             meant = offered[call.tool.name][0]
-            tool_args.clear()  # callbacks that come after the tool are shown the same object
-            tool_args.update(call.params)
-            if await is_left_to_adk(meant, tool_args, tool_context):
+            args.clear()  # callbacks that come after the tool are shown the same object
+            args.update(call.params)
+            if await is_left_to_adk(meant, args, context):
                 if meant is not tool:
                     return self.host.refuse_foreign(f"Call it by its name, {meant.name}: a person has to confirm it.")
                 return _LEFT
-            return self._read(await run_tool(meant, tool_args, tool_context), told)
+            own = await _ask_before(meant, args, context) if call.repairs or meant is not tool else None
+            return self._read(await meant.run_async(args=args, tool_context=context) if own is None else own, told)
 
         told: list[dict[str, Any]] = []
-        pipeline = self._find_pipeline(offered)
-        call = _make_call(tool.name, tool_args, tool_context)
-        outcome = await self.host.run(pipeline, call, body, tool_context)
+        call = _make_call(tool.name, args, context)
+        outcome = await self.host.run(self._find_pipeline(offered), call, body, context)
         if not is_failure(outcome):
             return _give(outcome.unwrap())
         error = outcome.failure()
         if told and isinstance(error, ExecutionFailed):
             return told[-1]
-        own = await ask_about_error(tool, tool_args, tool_context, getattr(error, "cause", None))
+        own = await ask_about_error(tool, args, context, getattr(error, "cause", None))
         return {"error": render(outcome, call=call)} if own is None else own
 
     def _read(self, answer: Any, told: list[dict[str, Any]]) -> object:
@@ -187,9 +200,18 @@ async def ask_about_error(tool: Any, args: dict[str, Any], context: Any, error: 
         answer: Any = await asked(tool=tool, tool_args=args, tool_context=context, error=error)
         if answer is not None:
             return answer
-    own: Any = getattr(invocation.agent, "on_tool_error_callback", None) or []
-    for callback in list_items(own):
-        answer = callback(tool, args, context, error)
+    return await _ask_callbacks("on_tool_error", tool, args, context, error=error)
+
+
+async def _ask_before(tool: Any, args: dict[str, Any], context: Any) -> Any:
+    return await _ask_callbacks("before_tool", tool, args, context)
+
+
+async def _ask_callbacks(when: str, tool: Any, args: dict[str, Any], context: Any, **more: Any) -> Any:
+    """Ask callbacks of the agent until one answers, by the names of their parameters, as ADK does; None: no answer."""
+    agent = context.get_invocation_context().agent
+    for callback in getattr(agent, f"canonical_{when}_callbacks", ()):  # an agent of another class has none
+        answer = callback(tool=tool, args=args, tool_context=context, **more)
         answer = await answer if inspect.isawaitable(answer) else answer
         if answer is not None:
             return answer
@@ -218,17 +240,6 @@ async def is_left_to_adk(tool: Any, args: dict[str, Any], context: Any) -> bool:
     later = tool.is_long_running or getattr(tool, "_defers_response", False)  # answered after the call
     confirmed = getattr(context.tool_confirmation, "confirmed", False)
     return later or (not confirmed and await tool.check_require_confirmation(args, context) is True)
-
-
-async def run_tool(tool: Any, args: dict[str, Any], context: Any) -> Any:
-    """Run a tool as ADK does: the agent's own ``before_tool_callback`` is asked first, and may answer."""
-    own: Any = getattr(context.get_invocation_context().agent, "before_tool_callback", None) or []
-    for callback in list_items(own):
-        answer: Any = callback(tool, args, context)
-        answer = await answer if inspect.isawaitable(answer) else answer
-        if answer is not None:
-            return answer
-    return await tool.run_async(args=args, tool_context=context)
 
 
 class _Exported(BaseTool):

@@ -5,6 +5,7 @@ The framework answers an unknown name itself, before any middleware.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ from ..adapters.common import says_error
 from ..approvals import Approval
 from ..engine.call import Call, ValidCall, is_failure
 from ..engine.compose import Pipeline
-from ..engine.errors import AwaitingApproval
+from ..engine.errors import AwaitingApproval, InvalidParams
 from ..messages import File, Image, render
 from ..tools import Effect, ToolView
 from .approving import Decision, HostApprovals
@@ -44,7 +45,8 @@ class ToolcallMiddleware(FunctionMiddleware):
     """Puts the pipeline around every function tool of an agent.
 
     Approvals, hand-overs and what ends the run pass untouched. A failure is a result with an ``exception``, so that
-    the framework counts it; its text is the pipeline's.
+    the framework counts it; its text is the pipeline's, with the text of the tool's exception where the client's
+    ``include_detailed_errors`` is true.
 
     Args:
         effects: The effects of tools by name; else ``additional_properties={"effect": "read"}`` of the tool; else
@@ -61,7 +63,10 @@ class ToolcallMiddleware(FunctionMiddleware):
         tools: Any = [*(context.tools or ()), context.function]
         offered = {tool.name: self.host.describe(tool, _describe) for tool in tools if isinstance(tool, FunctionTool)}
 
+        raised: list[Exception] = []
+
         async def body(call: ValidCall) -> object:
+            raised.clear()
             if call.params != call.arguments:
                 context.arguments = dict(call.params)
             try:
@@ -69,6 +74,7 @@ class ToolcallMiddleware(FunctionMiddleware):
             except _PASSES:
                 raise
             except Exception as exc:  # noqa: BLE001  # the framework's own, by name: the classes are private
+                raised.append(exc)
                 return self._read_error(call, exc)
             return context.result
 
@@ -83,6 +89,8 @@ class ToolcallMiddleware(FunctionMiddleware):
         outcome = await self.host.run(pipeline, call, body, context, counts_inside=is_traced)
         if is_failure(outcome):
             context.result = render(outcome, call=call)
+            if raised and not isinstance(outcome.failure(), InvalidParams) and _shows_details():
+                context.result += f" Exception: {raised[-1]}"
             raise UserInputRequiredException([_make_failed(call, outcome.failure().kind, context.result)])
         context.result = outcome.unwrap()
 
@@ -98,6 +106,18 @@ class ToolcallMiddleware(FunctionMiddleware):
                 return self.host.refuse_foreign(exc, exc)
             case _:
                 raise exc
+
+
+def _shows_details() -> bool:
+    """Whether the author lets the model read exceptions, by ``include_detailed_errors`` of the client.
+
+    The framework hands that to no middleware: it stands in the function that runs this one.
+    """
+    frame: Any = sys._getframe()  # noqa: SLF001  # of the interpreter, as documented
+    while frame is not None and frame.f_code.co_name != "_auto_invoke_function":
+        frame = frame.f_back
+    config: Any = None if frame is None else frame.f_locals.get("config")
+    return isinstance(config, Mapping) and bool(config.get("include_detailed_errors"))
 
 
 def _make_failed(call: Call, kind: str, text: str) -> Content:

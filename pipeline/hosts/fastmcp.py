@@ -7,18 +7,20 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 from opentelemetry import trace
 from pydantic import ValidationError as PydanticError
 
 from ..adapters.common import is_dict
-from ..base.foreign_values import or_default
+from ..base.foreign_values import FaultBarrier, or_default
 from ..engine.call import Call, ValidCall, is_failure
 from ..engine.compose import Pipeline
 from ..mcp.result_blocks import make_result
 from ..messages import render
 from ..messages.result_parts import find_parts
 from ..messages.values import to_data
+from ..privacy import get_logger
 from ..tools import Effect, ToolView
 from .framework import list_offered, refuse_arguments, requires
 from .framework_reading import ValidatorReader, find_arguments_validator
@@ -37,6 +39,8 @@ with requires("fastmcp"):
     )
     from fastmcp.server.dependencies import get_access_token, get_context, without_injected_parameters
     from fastmcp.server.middleware import Middleware
+    from fastmcp.server.providers.addressing import parse_hashed_backend_name
+    from fastmcp.server.providers.openapi.components import OpenAPITool
     from fastmcp.telemetry import suppress_fastmcp_telemetry
     from fastmcp.tools.base import Tool, ToolResult
     from fastmcp.tools.function_tool import FunctionTool
@@ -47,6 +51,8 @@ with requires("fastmcp"):
 
 
 __all__ = ["ToolcallMiddleware", "export_tools"]
+
+_logger = get_logger()
 
 
 class ToolcallMiddleware(Middleware):
@@ -62,23 +68,19 @@ class ToolcallMiddleware(Middleware):
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
         self.host = Host(effects, **options)
+        self._listed: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()  # by server
 
     async def on_call_tool(self, context: Any, call_next: Any) -> ToolResult:
         """Run one call."""
         server, sent = context.fastmcp_context.fastmcp, context.message
+        version = _read_version(sent.meta)
         with suppress_fastmcp_telemetry():  # the client has asked for no list
-            tools = await server.list_tools(run_middleware=False)
-            if all(tool.name != sent.name for tool in tools):  # only those that this client is shown are suggested
-                tools = await server.list_tools()
-            offered = {tool.name: tool for tool in tools}
-            version = _read_version(sent.meta)
-            if version is not None and (asked := await server.get_tool(sent.name, version)) is not None:
-                offered[sent.name] = asked
+            name, offered = await self._find_offered(server, sent.name, version)
         strict = bool(getattr(server, "strict_input_validation", False))
         pipeline = self.host.offer({name: _describe(tool, strict=strict) for name, tool in offered.items()})
-        call = _make_call(context.fastmcp_context, sent.name, sent.arguments)
+        call = _make_call(context.fastmcp_context, name, sent.arguments)
         found: Any = pipeline.resolve(call)
-        if not is_failure(found) and found.tool.name != sent.name:  # what decides by name has let another one pass
+        if not is_failure(found) and found.tool.name != name:  # what decides by name has let another one pass
             again: ToolResult = await server.call_tool(found.tool.name, sent.arguments, version=version)
             return again
 
@@ -108,11 +110,40 @@ class ToolcallMiddleware(Middleware):
         result: ToolResult = answered
         return result
 
+    async def _find_offered(self, server: Any, sent: str, version: Any) -> tuple[str, dict[str, Any]]:
+        """The name that the pipeline knows a call by, and the tools by their names.
+
+        What a client may call need not be listed, so the server is asked for it by name. Of a name that nobody has,
+        only tools that this client is shown are suggested. Else the others are there so that each call has the same
+        pipeline: as the first call found them, for a list may be a request to another server.
+        """
+        name, asked = await _find_tool(server, sent, version)
+        if asked is None:
+            return sent, {tool.name: tool for tool in await server.list_tools()}
+        if server not in self._listed:
+            with FaultBarrier(_logger, "the tools of the server cannot be listed"):
+                self._listed[server] = {tool.name: tool for tool in await server.list_tools(run_middleware=False)}
+        return name, {**self._listed.get(server, {}), name: asked}
+
+
+async def _find_tool(server: Any, sent: str, version: Any) -> tuple[str, Any]:
+    """The tool that FastMCP would run, with its name, which is not the one that was sent for a tool of an app.
+
+    None: there is no such tool.
+    """
+    tool: Any = await server.get_tool(sent, version)
+    hashed = None if tool is not None else parse_hashed_backend_name(sent)
+    if hashed is not None and (tool := await server.get_tool_by_hash(*hashed)) is not None:
+        return tool.name, tool
+    return sent, tool
+
 
 def _describe(tool: Any, *, strict: bool) -> HostTool:
     validator = find_validator(tool.fn) if isinstance(tool, FunctionTool) else None
     read = None if validator is None else ValidatorReader(validator, strict=strict)
-    return HostTool(tool.description or "", tool.parameters, _read_hints(tool.annotations), read)
+    client: Any = getattr(tool, "_client", None) if isinstance(tool, OpenAPITool) else None
+    is_one = client is not None and not getattr(client, "follow_redirects", True)
+    return HostTool(tool.description or "", tool.parameters, _read_hints(tool.annotations), read, is_one)
 
 
 @lru_cache(maxsize=1_000)

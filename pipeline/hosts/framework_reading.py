@@ -114,13 +114,16 @@ class ModelReader:
 
     Attributes:
         model: The class of the model.
+        filled: Fields that the framework fills in, whatever was sent. Default: none.
     """
 
     model: type[BaseModel]
+    filled: tuple[str, ...] = ()
 
     def __call__(self, arguments: Any) -> object:
         """Return the values of the fields; extra names are left out."""
-        return vars(self.model.model_validate(load(arguments)))
+        sent = load(arguments)
+        return vars(self.model.model_validate({**sent, **dict.fromkeys(self.filled)} if sent and self.filled else sent))
 
 
 @attrs.frozen

@@ -6,11 +6,8 @@ pipeline resolves, validates, repeats and traces the call, and the framework run
 
 from __future__ import annotations
 
-from asyncio import get_running_loop
-from asyncio import run as asyncio_run
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, cast, get_args
 
 import attrs
@@ -28,6 +25,7 @@ from ..executors import Executor
 from ..executors.body import begin_body, end_body
 from ..privacy import approved, get_logger, scrub
 from ..tools import Effect, Tool, ToolRegistry
+from .caller_thread import CallerThread
 from .framework_reading import HostParameters, Reader
 from .signed_calls import Find, Signer
 
@@ -53,12 +51,14 @@ class HostTool:
         read: Reads arguments as the framework does before it runs the tool, and raises where it refuses them. A call
             that it accepts is never refused. It has to equal the reader of the same tool in a later offer. None: the
             schema alone decides.
+        one_request: Whether its body makes one request and no more: one that is turned away has had no effect.
     """
 
     description: str = ""
     parameters: Mapping[str, Any] | None = None
     effect: str | None = None
     read: Reader | None = None
+    one_request: bool = False
 
 
 class Host:
@@ -166,23 +166,19 @@ class Host:
     def run_sync(
         self, pipeline: Pipeline, call: Call, body: Callable[[ValidCall], object], context: object = None
     ) -> Outcome:
-        """As `run`, for a framework without an event loop: all runs in the caller's thread, or beside its loop.
+        """As `run`, for a framework without an event loop: ``body`` runs in the caller's thread.
 
         A time limit of the pipeline is not heard while ``body`` blocks.
         """
+        thread = CallerThread()
+
+        async def body_there(call: ValidCall) -> object:
+            return await thread.run(body, call)
 
         async def run() -> Outcome:
-            async def body_later(call: ValidCall) -> object:
-                return body(call)
+            return await self.run(pipeline, call, body_there, context)
 
-            return await self.run(pipeline, call, body_later, context)
-
-        try:
-            get_running_loop()
-        except RuntimeError:
-            return asyncio_run(run())
-        with ThreadPoolExecutor(1) as thread:  # a loop runs in this thread already, so it must not block
-            return thread.submit(copy_context().run, asyncio_run, run()).result()
+        return thread.wait_for(run)
 
     def refuse_foreign(self, text: object, cause: BaseException | None = None) -> Failure[ExecutionFailed]:
         """A failure that the framework reports with a text of its own, which is scrubbed as foreign text is."""
@@ -211,6 +207,7 @@ class Host:
             "name": name,
             "handler": _run_in_host,
             "description": offered.description,
+            "one_request": offered.one_request,
             "effect": effect if effect in _EFFECTS else "mutating",
         }
         try:
@@ -236,15 +233,15 @@ class ControlFlow(Passes):
     An adapter raises it in a body where the class of an exception, as in ``passes``, does not say whether it passes.
 
     Attributes:
-        landed: False, so that the call is no lost one: the framework runs it again, or lets a person decide.
         raised: The exception.
+        landed: False, so that the call is no lost one: the framework runs it again, or lets a person decide. "maybe"
+            where the tool has failed, and the exception ends the run.
     """
 
-    landed: ClassVar[bool] = False
-
-    def __init__(self, raised: BaseException) -> None:
+    def __init__(self, raised: BaseException, *, landed: object = False) -> None:
         super().__init__()
         self.raised = raised
+        self.landed = landed
 
 
 class _InHost(Executor):

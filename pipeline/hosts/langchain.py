@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
+from itertools import takewhile
+from traceback import walk_tb
 from typing import Any, cast
 
 import attrs
@@ -13,6 +15,7 @@ from ..adapters.common import says_error
 from ..approvals import Approval
 from ..base.foreign_values import FaultBarrier
 from ..base.options import check_type
+from ..engine.batch import find_twins
 from ..engine.call import Call, Outcome, ValidCall, is_failure
 from ..engine.compose import Pipeline
 from ..engine.errors import ExecutionFailed, InvalidParams
@@ -23,18 +26,21 @@ from .approving import Decision, HostApprovals
 from .framework import foresee, list_media, list_offered, requires
 from .framework_reading import ModelReader, Reader, load
 from .framework_spans import below_openinference
-from .host import Host, HostTool
+from .host import ControlFlow, Host, HostTool
 from .signed_calls import Find, Signer
 
 with requires("langchain"):
+    from langchain.agents import factory
     from langchain.agents.middleware import AgentMiddleware, ModelRequest
     from langchain.agents.middleware.types import ExtendedModelResponse, ModelResponse
+    from langchain.agents.structured_output import AutoStrategy, ToolStrategy
     from langchain_core.messages import AIMessage, ToolMessage
     from langchain_core.runnables.config import ensure_config
     from langchain_core.tools import BaseTool, Tool, ToolException
     from langchain_core.utils.function_calling import convert_to_openai_tool
+    from langgraph import errors
     from langgraph.errors import GraphBubbleUp
-    from langgraph.prebuilt.tool_node import ToolCallRequest
+    from langgraph.prebuilt.tool_node import ToolCallRequest, ToolNode
     from langgraph.types import interrupt
     from pydantic import BaseModel, ValidationError
 
@@ -45,6 +51,10 @@ _logger = get_logger()
 _UNREAD = "invalid_json"  # the only key of the arguments of a call whose text LangChain could not read
 _FOREIGN = (("Error: ", "\n Please fix your mistakes."), ("Error invoking tool ", " and try again."))
 _AUTHORED = "Error: ToolException("  # the first of these texts, around the words of a tool's author
+_MAX_UNREAD = 3  # replies in a row of nothing but calls that nobody can read; after them LangChain ends the run
+_FILLED = "runtime"  # a parameter that LangGraph fills in by its name
+# Middleware whose author says which exceptions of a tool end the run.
+_CHOOSING = tuple(f"{AgentMiddleware.__module__.rpartition('.')[0]}.{name}" for name in ("tool_error", "tool_retry"))
 
 
 class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -72,13 +82,13 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any]) -> Any:
         """Put right what the model's calls mean beyond doubt, before an approval judges them."""
-        return put_calls_right(handler(request), self._offer(request.tools)[0])
+        return _Reply.to(request, self._offer(request.tools)[0]).put_right(handler(request))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[Any]]
     ) -> Any:
         """As `wrap_model_call`."""
-        return put_calls_right(await handler(request), self._offer(request.tools)[0])
+        return _Reply.to(request, self._offer(request.tools)[0]).put_right(await handler(request))
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
         """Run one call in the caller's thread."""
@@ -88,8 +98,8 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
         def body(valid: ValidCall) -> object:
             try:
                 return self._check(handler(_write(request, valid, tools)), told)
-            except ToolException as exc:
-                return self.host.refuse_authored(exc)
+            except Exception as exc:  # noqa: BLE001  # raised again, unless it is the author's words
+                return self._read_error(exc, handler)
 
         with below_openinference():
             outcome = self.host.run_sync(pipeline, call, body, request)
@@ -105,8 +115,8 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
         async def body(valid: ValidCall) -> object:
             try:
                 return self._check(await handler(_write(request, valid, tools)), told)
-            except ToolException as exc:
-                return self.host.refuse_authored(exc)
+            except Exception as exc:  # noqa: BLE001  # raised again, unless it is the author's words
+                return self._read_error(exc, handler)
 
         with below_openinference():
             outcome = await self.host.run(pipeline, call, body, request)
@@ -133,6 +143,13 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
         tools = {tool.name: tool for tool in (*self._further, *every) if isinstance(tool, BaseTool)}
         return self.host.offer({name: self.host.describe(tool, describe) for name, tool in tools.items()}), tools
 
+    def _read_error(self, exc: Exception, handler: object) -> object:
+        if (landed := _passes(exc, handler)) is not None:
+            raise ControlFlow(exc, landed=landed) from None
+        if isinstance(exc, ToolException):
+            return self.host.refuse_authored(exc)
+        raise exc
+
     def _check(self, answer: object, told: list[ToolMessage]) -> object:
         if not isinstance(answer, ToolMessage) or answer.status != "error":
             return answer
@@ -141,6 +158,26 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
         if any(text.startswith(first) and text.endswith(last) for first, last in _FOREIGN):
             return (self.host.refuse_authored if text.startswith(_AUTHORED) else self.host.refuse_foreign)(text)
         return self.host.refuse_authored(text)  # of a ToolException, or of a function that the author gave
+
+
+def _passes(exc: Exception, handler: object) -> object:
+    """Whether an exception ends the run as it came, for it is no failure of the tool.
+
+    Returns:
+        What is known of the tool's effect: False, nothing ran, for the exception is another middleware's, or says that
+        a person's answer does not fit; "maybe", the tool failed, and the author of a middleware lets that end the run.
+        None: the tool failed.
+    """
+    if getattr(errors, "is_invalid_resume", bool)(exc) is True:
+        return False
+    if getattr(handler, "__module__", "") != factory.__name__:  # LangGraph's own, and no further middleware's
+        return None
+    for module in (frame.f_globals.get("__name__") for frame, _ in walk_tb(exc.__traceback__)):
+        if module == ToolNode.__module__:
+            return None
+        if module in _CHOOSING:
+            return "maybe"
+    return False
 
 
 def _read_unread(args: Mapping[str, Any], tool: BaseTool | None) -> str | None:
@@ -200,32 +237,83 @@ def _find_words(tool: BaseTool | None, call: Call) -> str | None:
     return None
 
 
-def put_calls_right(reply: Any, pipeline: Pipeline) -> Any:
-    """The reply, with the names and arguments that the pipeline will run: an approval by a person judges these.
+@attrs.frozen
+class _Reply:
+    """What is known of a reply of the model before it comes.
 
-    Args:
-        reply: The answer of the model, in one of the forms that LangChain takes.
-        pipeline: For the tools that the model was offered. A call that it refuses stays as the model wrote it.
+    Attributes:
+        pipeline: For the tools that the model was offered.
+        outputs: The names of the tools by which it gives a structured answer: LangChain reads these calls itself.
+        is_heard: Whether it is told of calls that nobody can read. Not for ever: it may write no others.
     """
-    held = reply  # these classes have a type parameter that no value here knows
-    match reply:
-        case ExtendedModelResponse():
-            return replace(held, model_response=put_calls_right(held.model_response, pipeline))
-        case ModelResponse(structured_response=None):
-            return replace(held, result=[put_calls_right(each, pipeline) for each in held.result])
-        case AIMessage() if reply.tool_calls or reply.invalid_tool_calls:
-            unread = [_make_call(each) for each in reply.invalid_tool_calls]
-            calls = [_put_right(each, pipeline) for each in (*reply.tool_calls, *unread)]
-            return reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": []})
-        case _:
-            return reply
+
+    pipeline: Pipeline
+    outputs: Collection[str]
+    is_heard: bool
+
+    @classmethod
+    def to(cls, request: ModelRequest[Any], pipeline: Pipeline) -> _Reply:
+        """Of the reply to this request."""
+        asked: Any = request.response_format
+        is_auto = isinstance(request.response_format, AutoStrategy)
+        asked = ToolStrategy(asked.schema) if is_auto else asked
+        outputs = frozenset(each.name for each in getattr(asked, "schema_specs", ()))
+        return cls(pipeline, outputs, _count_unread(request.messages) < _MAX_UNREAD)
+
+    def put_right(self, reply: Any) -> Any:
+        """The reply, with the names and arguments that the pipeline will run: an approval by a person judges these.
+
+        A call that stands there twice, by one id, is one.
+
+        Args:
+            reply: The answer of the model, in one of the forms that LangChain takes. A call that the pipeline refuses
+                stays as the model wrote it.
+        """
+        held = reply  # these classes have a type parameter that no value here knows
+        match reply:
+            case ExtendedModelResponse():
+                return replace(held, model_response=self.put_right(held.model_response))
+            case ModelResponse(structured_response=None):
+                return replace(held, result=[self.put_right(each) for each in held.result])
+            case AIMessage() if reply.tool_calls or reply.invalid_tool_calls:
+                calls = [each if each["name"] in self.outputs else self._put_right(each) for each in reply.tool_calls]
+                left: list[Any] = []
+                for each in reply.invalid_tool_calls:
+                    made = self._put_right(_make_call(each))
+                    (left if self._leaves(made) else calls).append(each if self._leaves(made) else made)
+                twins = find_twins([Call(each["name"], each["args"], each["id"] or "") for each in calls])
+                calls = [each for index, each in enumerate(calls) if index not in twins]
+                return reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": left})
+            case _:
+                return reply
+
+    def _put_right(self, asked: Any) -> Any:
+        unread = _read_unread(asked["args"], None)
+        call = Call(asked["name"], asked["args"] if unread is None else unread, asked["id"] or "")
+        valid = foresee(self.pipeline, call)
+        if valid is None or (unread is None and valid.tool.name == asked["name"] and not valid.repairs):
+            return asked
+        return {**asked, "name": valid.tool.name, "args": dict(valid.params)}
+
+    def _leaves(self, made: Any) -> bool:
+        """Whether LangChain keeps a call that it could not read, for it is the one to answer it."""
+        if made["name"] in self.outputs or not made["id"]:  # without an id no answer can be told from another
+            return True
+        if _read_unread(made["args"], None) is None:
+            return False
+        return not self.is_heard or (bool(self.outputs) and foresee(self.pipeline, Call(made["name"])) is None)
 
 
 def describe(tool: BaseTool) -> HostTool:
     """Return the description of a tool as LangChain gives it to the model, its effect, and how it reads arguments."""
     function = convert_to_openai_tool(tool)["function"]
+    parameters: Any = function.get("parameters")
+    if isinstance(tool.args_schema, type) and parameters and _FILLED in parameters.get("properties", ()):
+        properties = {name: each for name, each in parameters["properties"].items() if name != _FILLED}
+        required = [name for name in parameters.get("required", ()) if name != _FILLED]
+        parameters = {**parameters, "properties": properties, "required": required}
     effect = (tool.metadata or {}).get("effect")
-    return HostTool(function.get("description", ""), function.get("parameters"), effect, _find_reader(tool))
+    return HostTool(function.get("description", ""), parameters, effect, _find_reader(tool))
 
 
 @attrs.frozen
@@ -245,7 +333,8 @@ def _find_reader(tool: BaseTool) -> Reader | None:
     if not isinstance(schema, type) or not issubclass(schema, BaseModel):
         return None
     shown: Any = tool.tool_call_schema  # without what the graph injects, but also without second names
-    return ModelReader(schema if shown.model_fields.keys() == schema.model_fields.keys() else shown)
+    model = schema if shown.model_fields.keys() == schema.model_fields.keys() else shown
+    return ModelReader(model, (_FILLED,) if _FILLED in model.model_fields else ())
 
 
 def _make_call(unread: Any) -> Any:
@@ -258,12 +347,15 @@ def _make_call(unread: Any) -> Any:
     }
 
 
-def _put_right(asked: Any, pipeline: Pipeline) -> Any:
-    unread = _read_unread(asked["args"], None)
-    valid = foresee(pipeline, Call(asked["name"], asked["args"] if unread is None else unread, asked["id"] or ""))
-    if valid is None or (unread is None and valid.tool.name == asked["name"] and not valid.repairs):
-        return asked
-    return {**asked, "name": valid.tool.name, "args": dict(valid.params)}
+def _count_unread(messages: Iterable[Any]) -> int:
+    """How many of the last replies are nothing but calls that nobody could read."""
+    replies = [each for each in messages if isinstance(each, AIMessage)]
+    counted = takewhile(_is_unread, reversed(replies))
+    return sum(1 for _ in counted)
+
+
+def _is_unread(reply: AIMessage) -> bool:
+    return bool(reply.tool_calls) and all(_read_unread(each["args"], None) is not None for each in reply.tool_calls)
 
 
 _exported_id: ContextVar[str] = ContextVar("toolcall_pipeline_exported_id", default="")

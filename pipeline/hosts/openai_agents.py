@@ -5,20 +5,21 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+from asyncio import CancelledError
 from collections.abc import Mapping
 from contextlib import suppress
 from copy import copy
 from typing import Any
 
 import attrs
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from returns.result import Failure
 
 from ..approvals import Approval
 from ..base.setup_error import SetupError
 from ..engine.call import Call, ValidCall, is_failure
 from ..engine.compose import Pipeline
-from ..engine.errors import Crashed, ExecutionFailed
+from ..engine.errors import Crashed, ExecutionFailed, InvalidParams, MalformedCall
 from ..messages import File, Image, render
 from ..parameters.schema import is_array, is_object
 from ..privacy import approved
@@ -42,8 +43,21 @@ with requires("openai-agents"):
         default_tool_error_function,
     )
     from agents.function_schema import FuncSchema
-    from agents.tool import resolve_function_tool_failure_error_function, set_function_tool_failure_error_function
+    from agents.tool import (
+        ToolOriginType,
+        get_function_tool_origin,
+        maybe_invoke_function_tool_failure_error_function,
+        resolve_function_tool_failure_error_function,
+        set_function_tool_failure_error_function,
+    )
     from agents.tracing import SpanError, get_current_span
+
+    try:
+        from agents._function_tool_arguments import can_prepare_without_user_code
+    except ImportError:  # releases before 0.24 have no such rule
+
+        def can_prepare_without_user_code(model: type[BaseModel]) -> bool:
+            return bool(model)
 
     from .openai_names import RenamingProvider, Turn, describe, turn, wrap_model
 
@@ -56,12 +70,14 @@ def pipelined(agent: Agent[Any], effects: Mapping[str, Effect] | None = None, **
 
     Approvals, guardrails, hand-overs, MCP servers and hosted tools stay with the SDK; approvals and guardrails of a
     tool's input see the arguments as the pipeline repairs them. A name that stands for a tool beyond doubt is put right
-    in the reply. A ``failure_error_function`` of the author's is asked about an exception of the tool; where it is
-    None, an exception of the SDK that a tool raises ends the run, as without the pipeline.
+    in the reply. A ``failure_error_function`` of the author's, and a ``tool_error_formatter`` of the run, are asked as
+    by the SDK alone; where there is none, the model reads the pipeline's text in place of the SDK's. With
+    ``failure_error_function=None`` an exception that is left after all attempts ends the run; wrong arguments are told.
 
     Args:
         agent: It is not changed.
-        effects: The effects of tools by name. A tool that is not named counts as ``mutating``.
+        effects: The effects of tools by name. A tool that is not named counts as ``mutating``, an agent as a tool as
+            ``idempotent``, and is not tried again: what has an effect are its tools.
         options: Options of `Host`, such as ``timeout=60``. ``principal=`` and ``conversation=`` get the `ToolContext`.
             Without them the conversation is the ``group_id`` of the run's configuration, else the conversation that
             the provider keeps, else the run.
@@ -139,7 +155,8 @@ class _FunctionReader:
 def _describe(tool: FunctionTool) -> HostTool:
     schema = find_function_schema(tool.on_invoke_tool)
     read = None if schema is None else _FunctionReader(schema)
-    return HostTool(tool.description, require_no_defaults(tool.params_json_schema), read=read)
+    effect = "idempotent" if _is_agent(tool) else None
+    return HostTool(tool.description, require_no_defaults(tool.params_json_schema), effect, read)
 
 
 def find_function_schema(invoke: Any, depth: int = 4) -> FuncSchema | None:
@@ -189,6 +206,8 @@ def judge_repaired(tool: Any, pipeline: Pipeline) -> dict[str, Any]:
     if callable(needs_approval := tool.needs_approval):
 
         async def judge(context: Any, params: Any, call_id: str) -> Any:
+            if _runs_user_code(tool):
+                return True
             valid = foresee(pipeline, Call(tool.name, params))
             seen: dict[str, Any] = params if valid is None else dict(valid.params)
             if valid is not None and _reads_otherwise(tool, seen):
@@ -199,6 +218,12 @@ def judge_repaired(tool: Any, pipeline: Pipeline) -> dict[str, Any]:
     if tool.tool_input_guardrails:
         changed["tool_input_guardrails"] = [_show_repaired(each, pipeline) for each in tool.tool_input_guardrails]
     return changed
+
+
+def _runs_user_code(tool: Any) -> bool:
+    """Whether validators of the author's read the arguments: by the SDK's rule a person decides before they run."""
+    schema = find_function_schema(tool.on_invoke_tool)
+    return schema is not None and not can_prepare_without_user_code(schema.params_pydantic_model)
 
 
 def _reads_otherwise(tool: Any, params: dict[str, Any]) -> bool:
@@ -236,27 +261,35 @@ class Behind:
     """Stands in place of the invoker of a tool.
 
     Attributes:
-        tool: The tool, without a function that turns exceptions into texts.
+        tool: The tool, as its author made it.
         host: Of the agent.
         pipeline: For the tools of the agent.
-        raises: Whether an exception of the SDK ends the run, as ``failure_error_function=None`` says.
-        words: The author's own ``failure_error_function``; None: there is none.
     """
 
     tool: FunctionTool
     host: Host
     pipeline: Pipeline
-    raises: bool
-    words: Any = None
+    raw: FunctionTool = attrs.field(init=False)  # without a function that turns exceptions into texts
+    plain: FunctionTool = attrs.field(init=False)  # with the SDK's own function
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "raw", set_function_tool_failure_error_function(copy(self.tool), None))
+        object.__setattr__(self, "plain", set_function_tool_failure_error_function(copy(self.tool)))
 
     async def __call__(self, context: Any, sent: str) -> Any:
         """Run one call."""
+        raised: list[BaseException] = []
 
         async def body(call: ValidCall) -> object:
+            raised.clear()
             try:
-                return await self.tool.on_invoke_tool(context, json.dumps(call.params))
-            except AgentsException as exc:
+                return await self.raw.on_invoke_tool(context, json.dumps(call.params))
+            except Exception as exc:  # noqa: BLE001  # raised again, unless it has a meaning of its own
+                raised.append(exc)
                 return self._read(call, exc)
+            except CancelledError as exc:
+                raised.append(exc)  # of the tool, if the call has an outcome
+                raise
 
         call = Call(
             self.tool.name,
@@ -268,23 +301,59 @@ class Behind:
         outcome = await self.host.run(self.pipeline, call, body, context)
         if not is_failure(outcome):
             return outcome.unwrap()
-        error: Any = outcome.failure()
+        error = outcome.failure()
         if (span := get_current_span()) is not None:
             data = {"tool_name": self.tool.name, "error": error.kind}
             span.set_error(SpanError(message="Error running tool (non-fatal)", data=data))
-        cause = getattr(error, "cause", None)
-        if self.words is not None and isinstance(cause, Exception):
-            return await wait_for(self.words(context, cause))
-        return render(outcome, call=call)
+        text, is_refused = render(outcome, call=call), isinstance(error, (InvalidParams, MalformedCall))
+        exc = raised[-1] if raised else ModelBehaviorError(f"{_UNFIT} {self.tool.name}: {text}")
+        return await self._tell(context, exc, text, is_asked=bool(raised) or is_refused)
 
-    def _read(self, call: ValidCall, exc: AgentsException) -> object:
+    async def _tell(self, context: Any, exc: BaseException, text: str, *, is_asked: bool) -> str:
+        """Return what the author's functions say of an exception; where they say nothing, what the pipeline says.
+
+        Args:
+            context: Of the call.
+            exc: The exception, or one that the SDK would have raised.
+            text: In the words of the pipeline.
+            is_asked: Whether the SDK alone would have an exception, and so ask them.
+
+        Raises:
+            BaseException: The tool's own, where its author lets it end the run.
+        """
+        if is_asked and resolve_function_tool_failure_error_function(self.tool, context) is None:
+            if not str(exc).startswith(_UNFIT):
+                raise exc
+            is_asked = False
+        # It notes for the SDK as well that the text is no value of a declared type. It asks nobody of a cancellation.
+        told = await maybe_invoke_function_tool_failure_error_function(
+            function_tool=self.tool if is_asked else self.plain,
+            context=context,
+            error=exc if is_asked else CancelledError(),
+        )
+        if told is None:  # a program has called the tool, and takes no text
+            raise exc
+        is_own = told != default_tool_error_function(context, exc if isinstance(exc, Exception) else RuntimeError())
+        return told if is_asked and is_own else text
+
+    def _read(self, call: ValidCall, exc: Exception) -> object:
         if isinstance(exc, ModelBehaviorError) and str(exc).startswith(_UNFIT):
             if isinstance(exc.__cause__, ValidationError):
                 return refuse_arguments(call, exc.__cause__)
             return Failure(ExecutionFailed(approved("The tool does not take these arguments."), cause=exc))
-        if self.raises:
+        if isinstance(exc, AgentsException) and resolve_function_tool_failure_error_function(self.tool) is None:
             raise exc
-        return Failure(Crashed(exc))
+        if isinstance(exc, AgentsException):
+            return Failure(Crashed(exc))
+        if _is_agent(self.tool):  # by its class it might be tried again
+            return Failure(Crashed(AgentsException(f"{type(exc).__name__}: {exc}")))
+        raise exc
+
+
+def _is_agent(tool: FunctionTool) -> bool:
+    """Whether a tool is an agent. The SDK takes its run up again where that was cut off; its tools have effects."""
+    origin = get_function_tool_origin(tool)
+    return origin is not None and origin.type == ToolOriginType.AGENT_AS_TOOL
 
 
 _runs = ObjectIds()
@@ -307,12 +376,11 @@ def put_behind(tool: FunctionTool, host: Host, pipeline: Pipeline) -> FunctionTo
         host: The host of the agent.
         pipeline: For the tools of the agent; of several that share the name of this one it has to know this one.
     """
-    raw = dataclasses.replace(tool)
-    words = resolve_function_tool_failure_error_function(tool)
-    set_function_tool_failure_error_function(raw, None)  # else each exception is a text, before it is classified
-    changed = judge_repaired(tool, pipeline)
-    own = None if words is default_tool_error_function else words
-    return dataclasses.replace(tool, on_invoke_tool=Behind(raw, host, pipeline, words is None, own), **changed)
+    made = copy(tool)
+    for name, value in judge_repaired(tool, pipeline).items():
+        setattr(made, name, value)
+    made.on_invoke_tool = Behind(tool, host, pipeline)
+    return made
 
 
 def export_tools(

@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from pydantic_core import SchemaValidator
-from returns.result import Failure
 
 from ..adapters.common import says_error
 from ..approvals import Approval
-from ..engine.call import Call, Outcome, ResolvedCall, ValidCall, is_failure
+from ..engine.call import Call, Outcome, ValidCall, is_failure
 from ..engine.compose import Pipeline
 from ..engine.errors import ExecutionFailed
 from ..messages import Wording, render
@@ -60,18 +59,44 @@ class ToolcallCapability(AbstractCapability[Any]):
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
         self.host = Host(effects, passes=_PASSES, **options)
         self._offered: dict[str, HostTool] = {}
+        self._unknown: dict[str, str] = {}  # what is said of a name that no tool has, by the id of its call
 
     async def for_run(self, ctx: Any) -> ToolcallCapability:  # noqa: ARG002
         """One of its own for each run: agents and runs may share a capability, and differ in their tools."""
-        return copy(self)
+        made = copy(self)
+        made._unknown = {}  # noqa: SLF001  # of the same class
+        return made
 
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
         """Put right a name that stands for a tool beyond doubt: Pydantic AI refuses unknown names itself."""
-        return put_names_right(response, *self._offer(ctx, request_context))
+        pipeline, known = self._offer(ctx, request_context)
+        return replace(response, parts=[self._put_right(part, pipeline, known) for part in response.parts])
 
-    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
-        """Say of an unknown name what the pipeline says of it, in the request alone."""
-        return tell_unknown_names(request_context, *self._offer(ctx, request_context))
+    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:  # noqa: ARG002
+        """Say of unknown names what the pipeline said of them, in each request of the run; the history stays."""
+        if not self._unknown:
+            return request_context
+        return replace(request_context, messages=[self._retell(each) for each in request_context.messages])
+
+    def _put_right(self, part: Any, pipeline: Pipeline, known: Collection[str]) -> Any:
+        if part.part_kind != "tool-call" or part.tool_name in known:
+            return part
+        found: Any = pipeline.resolve(Call(part.tool_name))
+        if not is_failure(found):
+            return replace(part, tool_name=found.tool.name)
+        self._unknown[part.tool_call_id] = render(found, wording=pipeline.wording)
+        return part
+
+    def _retell(self, message: Any) -> Any:
+        """The message, with our text in place of Pydantic AI's where it answers a call of an unknown name."""
+        if not isinstance(message, ModelRequest):
+            return message
+        parts: Any = message.parts
+        answers = [self._unknown.get(each.tool_call_id) if each.part_kind in _ANSWERS else None for each in parts]
+        told: Any = [
+            part if text is None else replace(part, content=text) for part, text in zip(parts, answers, strict=True)
+        ]
+        return replace(message, parts=told)
 
     async def wrap_tool_validate(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
         """Validate by the pipeline first, and give Pydantic AI the repaired arguments."""
@@ -139,46 +164,6 @@ def _describe(ctx: Any, tool: Any, tools: Mapping[str, Any]) -> HostTool:
         read = ValidatorReader(validator, ctx.validation_context)
     metadata: Mapping[str, Any] = tool.metadata or {}
     return HostTool(tool.description or "", tool.parameters_json_schema, metadata.get("effect"), read)
-
-
-def put_names_right(response: Any, pipeline: Pipeline, known: Collection[str]) -> Any:
-    """A reply of the model, with the names of the tools that its calls mean beyond doubt.
-
-    Args:
-        response: The reply.
-        pipeline: For the tools that the model was offered.
-        known: Names that stay: the names of these tools and of the output tools.
-    """
-    return replace(response, parts=[_rename(part, pipeline, known) for part in response.parts])
-
-
-def tell_unknown_names(context: Any, pipeline: Pipeline, known: Collection[str]) -> Any:
-    """A request, with what the pipeline says of unknown names in place of what Pydantic AI says.
-
-    Args:
-        context: The request. Its history is not changed.
-        pipeline: As with `put_names_right`.
-        known: As with `put_names_right`.
-    """
-    *before, last = context.messages or [None]
-    if not isinstance(last, ModelRequest):
-        return context
-    told = replace(last, parts=[_retell(part, pipeline, known) for part in last.parts])
-    return replace(context, messages=[*before, told])
-
-
-def _rename(part: Any, pipeline: Pipeline, known: Collection[str]) -> Any:
-    if part.part_kind != "tool-call" or part.tool_name in known:
-        return part
-    found = pipeline.resolve(Call(part.tool_name))
-    return replace(part, tool_name=found.tool.name) if isinstance(found, ResolvedCall) else part
-
-
-def _retell(part: Any, pipeline: Pipeline, known: Collection[str]) -> Any:
-    if part.part_kind not in _ANSWERS or not part.tool_name or part.tool_name in known:
-        return part
-    found = pipeline.resolve(Call(part.tool_name))
-    return replace(part, content=render(found, wording=pipeline.wording)) if type(found) is Failure else part
 
 
 def export_tools(

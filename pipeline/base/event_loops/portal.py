@@ -74,11 +74,25 @@ class Portal:
         self._thread: threading.Thread | None = None  # where its loop runs, or ran last
         self._waiting: set[_Job] = set()  # of threads for which the process waits
 
-    def run(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+    def is_here(self) -> bool:
+        """Whether this is the thread of the loop."""
+        return threading.current_thread() is self._thread
+
+    def run(
+        self,
+        function: Callable[..., Awaitable[T]],
+        *args: Any,
+        wait: Callable[[Future[T]], T] | None = None,
+    ) -> T:
         """Run an async function in the loop, with the context variables of this thread, and wait for its result.
 
         An exception that interrupts the wait, such as KeyboardInterrupt, cancels the function; it is raised when the
         function has ended, or after 5 seconds.
+
+        Args:
+            function: The function.
+            args: Its arguments.
+            wait: Waits for the result in this thread. Default None: the thread does nothing else.
 
         Raises:
             SetupError: This is the thread of the loop: it would wait for itself. Or Python is ending, as where a
@@ -86,7 +100,7 @@ class Portal:
         """
         if sys.is_finalizing():
             raise SetupError("a synchronous call was made while Python ends, when no event loop can run any more")
-        if threading.current_thread() is self._thread:
+        if self.is_here():
             raise SetupError(
                 "a synchronous call was made in the event loop that runs synchronous calls, which would wait for "
                 "itself: in async code write `await pipeline.call(…)`"
@@ -98,7 +112,7 @@ class Portal:
                     self._waiting.add(job)
                 portal = self._find_portal()
                 future: Future[T] = portal.start_task_soon(job.run)
-            value = future.result()
+            value = future.result() if wait is None else wait(future)
         except CancelledError:  # the process ends, and this is a daemon; its thread ends without a traceback
             raise SystemExit from None
         except BaseException:
