@@ -220,7 +220,7 @@ async def test_a_store_that_fails_after_the_body(caplog: pytest.LogCaptureFixtur
     id_ = await approve(store, await send(bank, **call))
     assert await send(bank, **call) == Success("paid Bob")
     assert "the end of an approved call is not kept yet" in caplog.text
-    refused = await send(bank, **call)
+    refused = await send(bank, "2", **call)
     assert (kind_of(refused), refused.failure().reason) == ("unavailable", "approvals cannot be reached")
     store.is_away = False
     assert await send(bank, **call) == Success("paid Bob") == await bank.run.resume(id_)

@@ -141,6 +141,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "expires": [*NO_NUMBER, 0],
             "hold": [*NO_NUMBER, -1],
             "notify": [3, "a"],
+            "four_eyes": [3, "a", None],
         },
     ),
     Audit: (

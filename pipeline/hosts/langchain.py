@@ -15,7 +15,7 @@ from ..adapters.common import says_error
 from ..approvals import Approval
 from ..base.foreign_values import FaultBarrier
 from ..base.options import check_type
-from ..engine.batch import find_twins
+from ..engine.batch import without_twins
 from ..engine.call import Call, Outcome, ValidCall, is_failure
 from ..engine.compose import Pipeline
 from ..engine.errors import ExecutionFailed, InvalidParams
@@ -75,7 +75,7 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, *, tools: Any = (), **options: Any) -> None:
         super().__init__()
-        self.host = Host(effects, passes=(GraphBubbleUp,), **options)
+        self.host = Host(effects, passes=(GraphBubbleUp,), answers=ToolMessage, **options)
         self._further: tuple[BaseTool, ...] = tuple(tools)
         for each in self._further:
             check_type("ToolcallMiddleware", "tools", each, BaseTool)
@@ -212,9 +212,15 @@ def _write(request: ToolCallRequest, call: ValidCall, tools: Mapping[str, BaseTo
 
 def _answer(request: ToolCallRequest, call: Call, outcome: Outcome, told: list[ToolMessage]) -> Any:
     """Return the message; LangChain's own message for a failure keeps its blocks, its artifact and its id."""
+    sent = request.tool_call
     if not is_failure(outcome):
-        return outcome.unwrap()
-    sent, error = request.tool_call, outcome.failure()
+        answered: Any = outcome.unwrap()
+        if isinstance(answered, str):  # of a message that a store keeps as text: the graph would ask for it for ever
+            return ToolMessage(answered, name=sent["name"], tool_call_id=sent["id"] or "")
+        if isinstance(answered, ToolMessage) and answered.tool_call_id != sent["id"]:  # of an equal call
+            return answered.model_copy(update={"tool_call_id": sent["id"] or ""})
+        return answered
+    error = outcome.failure()
     if told and isinstance(error, ExecutionFailed):
         is_own = str(error.message) == told[-1].text
         return told[-1] if is_own else told[-1].model_copy(update={"content": render(outcome, call=call)})
@@ -281,8 +287,9 @@ class _Reply:
                 for each in reply.invalid_tool_calls:
                     made = self._put_right(_make_call(each))
                     (left if self._leaves(made) else calls).append(each if self._leaves(made) else made)
-                twins = find_twins([Call(each["name"], each["args"], each["id"] or "") for each in calls])
-                calls = [each for index, each in enumerate(calls) if index not in twins]
+                _, places = without_twins([Call(each["name"], each["args"], each["id"] or "") for each in calls])
+                firsts = dict(zip(reversed(places), reversed(calls), strict=True))
+                calls = [firsts[place] for place in sorted(firsts)]
                 return reply.model_copy(update={"tool_calls": calls, "invalid_tool_calls": left})
             case _:
                 return reply
@@ -301,7 +308,7 @@ class _Reply:
             return True
         if _read_unread(made["args"], None) is None:
             return False
-        return not self.is_heard or (bool(self.outputs) and foresee(self.pipeline, Call(made["name"])) is None)
+        return not self.is_heard or (bool(self.outputs) and is_failure(self.pipeline.resolve(Call(made["name"]))))
 
 
 def describe(tool: BaseTool) -> HostTool:

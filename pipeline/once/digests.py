@@ -23,7 +23,7 @@ from fractions import Fraction
 from hashlib import blake2b
 from pathlib import PurePath
 from typing import Any, TypeAlias, cast
-from unicodedata import is_normalized, normalize
+from unicodedata import combining, normalize
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -33,6 +33,7 @@ _MAX_DEPTH = 200
 _LONGEST_NUMBER = 40  # characters of a text that may be the text of a number
 _LONGEST_INTEGER = 400  # decimal digits that are written out
 _LARGE = 10_000  # bits of an integer that is not written in decimal digits, which takes quadratic time
+_MOST_MARKS = 30  # UAX 15, section 13
 _BYTES = 20
 _NUMBERS = frozenset(("integer", "number"))
 _OPEN = frozenset(("type", "const", "enum", "anyOf", "oneOf", "allOf", "$ref"))
@@ -192,7 +193,7 @@ class _Form:
 
     def _text(self, text: str, parts: Parts) -> str:
         if self._schema is not None:
-            text = (text if text.isascii() or is_normalized("NFC", text) else normalize("NFC", text)).strip()
+            text = (text if text.isascii() else compose(text)).strip()
             if len(text) <= _LONGEST_NUMBER and _IS_NUMBER.match(text):
                 number = _number_in(text, kinds_at(self._schema, parts))
                 if number is not None:
@@ -212,6 +213,16 @@ class _Form:
 
 _STRICT = _Form(None)
 _WORDS = {None: "N", True: "T", False: "F"}
+
+
+def compose(text: str) -> str:
+    """A text by NFC. One with a longer run of combining marks than Unicode's Stream-Safe Text has stays as it is."""
+    run = 0
+    for each in map(combining, text):  # to order a run takes quadratic time
+        run = run + 1 if each else 0
+        if run > _MOST_MARKS:
+            return text
+    return normalize("NFC", text)
 
 
 def _count(forms: list[str]) -> str:

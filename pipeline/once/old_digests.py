@@ -17,13 +17,12 @@ from enum import Enum
 from fractions import Fraction
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, cast
-from unicodedata import normalize
 from uuid import UUID
 
 from ..base.foreign_values import FaultBarrier
 from ..engine.call import make_uuid
 from ..parameters import read_arguments
-from .digests import NotPlainError, join_digest
+from .digests import NotPlainError, compose, join_digest
 from .intents import DELIVERY
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def _state_of(value: object) -> dict[str, object]:
 
 
 def _text(text: str) -> Any:
-    stripped = normalize("NFC", text).strip()
+    stripped = compose(text).strip()
     if len(stripped) > _LONGEST_NUMBER:
         return stripped
     if (word := _WORDS.get(stripped.casefold())) is not None:
