@@ -16,7 +16,7 @@ from ..approvals import Approval
 from ..base.foreign_values import FaultBarrier
 from ..base.options import check_type
 from ..engine.batch import without_twins
-from ..engine.call import Call, Outcome, ValidCall, is_failure
+from ..engine.call import Call, Outcome, ResolvedCall, ValidCall, is_failure
 from ..engine.compose import Pipeline
 from ..engine.errors import ExecutionFailed, InvalidParams
 from ..messages import File, Image, Wording, render
@@ -308,7 +308,9 @@ class _Reply:
             return True
         if _read_unread(made["args"], None) is None:
             return False
-        return not self.is_heard or (bool(self.outputs) and is_failure(self.pipeline.resolve(Call(made["name"]))))
+        return not self.is_heard or (
+            bool(self.outputs) and not isinstance(self.pipeline.resolve(Call(made["name"])), ResolvedCall)
+        )
 
 
 def describe(tool: BaseTool) -> HostTool:
