@@ -148,7 +148,7 @@ async def test_what_can_be_meant_in_one_way_reaches_the_server(name: str, argume
         ("read_file", {}, "validation", "Missing required parameter: path"),
         ("read_file", {"path": "x", "limit": "many"}, "validation", "limit: must be an integer"),
         ("read_file", "[1]", "malformed_call", "not a JSON object"),
-        (None, {}, "unknown_tool", "not found"),
+        (None, {}, "unknown_tool", "has no name of a tool"),
     ],
 )
 @pytest.mark.parametrize("meta", [{}, MODERN])
