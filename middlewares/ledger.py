@@ -393,13 +393,13 @@ class Ledger:
                 return None
             if step == "answer":
                 return self._mark(call, read_outcome(kept["outcome"], call.tool), kept["done"])
-            if step == "run with its key":
-                return met.key
             if step == "run":
                 continue
             if met.known == "lift" and not is_own and await self._records.has_changed(names, met.at):
                 await self._records.lift(met.id, names.intent)
                 return None
+            if step == "run with its key":
+                return met.key
             # One that is not strictly equal cannot stand for the lost call, whose key and answer are not its own.
             found = await ask_verify(call, call, met.key) if met.is_equal else None
             step = decide(met.arrives, effect, is_equal=met.is_equal, found=landed_of(found))

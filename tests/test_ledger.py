@@ -239,6 +239,21 @@ async def test_what_an_exception_said_is_lifted_by_another_change(between: str) 
             assert await shop.ask("charge", "a") == "outcome_unknown"
 
 
+@pytest.mark.parametrize("between", ["create", "look"])
+async def test_the_key_of_a_lifted_call_goes_to_no_other(between: str) -> None:
+    """An equal call of a keyed tool keeps the key of what may have taken effect, until another change lifts that."""
+    shop = Shop()
+    shop.answer = FileNotFoundError()
+    with FakeClock() as clock:
+        async with shop.pipeline:
+            await shop.ask("pay", "a")
+            clock.advance(1)
+            shop.answer = None
+            await shop.ask(between, "b")
+            await shop.ask("pay", "c")
+    assert (shop.keys[0] == shop.keys[-1]) is (between == "look")
+
+
 VERDICTS: dict[str, tuple[object, str, Any, int]] = {
     "it happened, another delivery": (Success("paid"), "b", "paid", 1),
     "it happened, the same delivery": (Success("paid"), "a", "paid", 1),
