@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from threading import Lock
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -125,7 +124,6 @@ class Ledger:
     _owner: Owner | None = attrs.field(init=False, default=None, repr=False)
     _flights: dict[str, Flight] = attrs.field(init=False, factory=dict[str, Flight], repr=False)
     _arriving: dict[str, Flight] = attrs.field(init=False, factory=dict[str, Flight], repr=False)
-    _flushing: Lock = attrs.field(init=False, factory=Lock, repr=False)
     _late: list[Callable[[], Awaitable[object]]] = attrs.field(init=False, factory=list[Any], repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -317,9 +315,10 @@ class Ledger:
 
     async def _flush(self) -> None:
         """Write what could not be written. None of them waits for another, and each is written by one caller."""
-        with self._flushing:
-            late = self._late[:]
-            del self._late[: len(late)]
+        late: list[Callable[[], Awaitable[object]]] = []
+        with suppress(IndexError):  # another thread may take some as well
+            while True:
+                late.append(self._late.pop(0))
         if late:
             async with anyio.create_task_group() as tasks:
                 for write in late:

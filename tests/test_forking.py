@@ -18,6 +18,7 @@ HELD_FOR_A_CALL = {
     "pipeline/engine/guards/stage_entry.py",
     "pipeline/engine/guards/time_limit.py",
     "pipeline/engine/report/live_report.py",
+    "pipeline/hosts/caller_thread.py",
     "pipeline/telemetry/attempt_span.py",
 }  # a lock of one call, which the child of a fork does not go on with
 RESTARTED_BY_THEMSELVES = {"pipeline/executors/exit_warning.py", "pipeline/executors/thread.py"}

@@ -58,10 +58,10 @@ def test_a_stream_that_is_cut_makes_no_wrong_call(wire: Wire, asked: list[Json])
     calls: list[Asked] = [(f"id{place:07}", "add", each) for place, each in enumerate(asked)]
     kept: list[Json] = []
     tools = recording(kept)
-    run = standard(tools)
     chunks = wire.chunks(calls, "Hm.")
     for end in range(len(chunks) + 1):
         kept.clear()
+        run = standard(tools)  # another one for each: a pipeline runs a call of one reply once
         gather_sync(run, wire.adapter.calls(chunks[:end], tools))
         assert all(each in asked for each in kept)
         assert len(kept) <= len(asked)
