@@ -77,12 +77,19 @@ def write_form(schema: Form, sent: Mapping[str, Any], blamed: Sequence[str], opt
             writer = _Writer(
                 ExampleMaker(whole, use_given=use_given), tuple(blamed), options, is_valid, hides_constants
             )
-            text, value, least = writer.write_whole(whole, sent)
-            if not is_object(value) or not is_valid(value) or not is_valid(least):
+            try:
+                text, value, least = writer.write_whole(whole, sent)
+            except _NoExample:
+                break
+            if not is_valid(value) or not is_valid(least):
                 break
             if "<" in text:
                 return text
     return ""
+
+
+class _NoExample(Exception):
+    """A part of the form has no example: then the whole has none, and writing the rest would be in vain."""
 
 
 @attrs.define
@@ -97,8 +104,12 @@ class _Writer:
     parts: int = 0  # written so far
     compared: int = 0  # parts of the sent value, with the branches of unions
 
-    def write_whole(self, schema: JsonObject, sent: Mapping[str, Any]) -> tuple[str, Any, Any]:
-        """Return the form, the example of all that is in it, and the example without what may be left out."""
+    def write_whole(self, schema: JsonObject, sent: Mapping[str, Any]) -> tuple[str, JsonObject, JsonObject]:
+        """Return the form, the example of all that is in it, and the example without what may be left out.
+
+        Raises:
+            _NoExample: No example of a part was found, or a limit was reached.
+        """
         node = self._choose(schema, dict(sent), "")
         declared: JsonObject = _object(node.get("properties"))
         names = self._list_names(node, sent)
@@ -110,10 +121,8 @@ class _Writer:
         least = dict(value)
         if self.options.optional:
             for name in [name for name in declared if name not in value and declared[name] is not False]:
-                text, value[name] = self._describe(declared[name]), self.maker.make(declared[name], 1)
+                text, value[name] = self._describe(declared[name]), self._make(declared[name], 1)
                 texts.append(f"{_quote(name)}: <optional {text}>")
-        if NO_VALUE in value.values():
-            return "", None, None
         return f"{{{', '.join(texts)}}}", value, least
 
     def _write_parameter(self, name: str, node: Any, sent: Any) -> tuple[str, Any]:
@@ -158,9 +167,9 @@ class _Writer:
     def _write(self, node: Any, sent: Any, depth: int, path: str) -> tuple[str, Any]:
         self.parts += 1
         if depth > _MAX_DEPTH or self.parts > _MAX_PARTS:
-            return "", NO_VALUE
+            raise _NoExample
         if not is_object(node):
-            return "<value>", self.maker.make(node, depth)
+            return "<value>", self._make(node, depth)
         here = self._choose(node, sent, path)
         if "const" in here or len(_array(here.get("enum"))) == 1:
             only = here["const"] if "const" in here else here["enum"][0]
@@ -172,7 +181,12 @@ class _Writer:
             return self._write_object(here, names, sent, depth, path)
         if kind == "array" and (written := self._write_array(here, sent, depth, path)) is not None:
             return written
-        return f"<{self._name(here if self.is_structured(node) else node)[0]}>", self.maker.make(here, depth)
+        return f"<{self._name(here if self.is_structured(node) else node)[0]}>", self._make(here, depth)
+
+    def _make(self, node: Any, depth: int) -> Any:
+        if (value := self.maker.make(node, depth)) is NO_VALUE:
+            raise _NoExample
+        return value
 
     def _write_object(
         self, node: JsonObject, names: Sequence[str], sent: Any, depth: int, path: str
@@ -185,7 +199,7 @@ class _Writer:
             inner = declared.get(name, node.get("additionalProperties", True))
             text, value[name] = self._write(inner, held.get(name, _ABSENT), depth + 1, f"{path}.{name}")
             texts.append(f"{_quote(name)}: {text}")
-        return f"{{{', '.join(texts)}}}", NO_VALUE if NO_VALUE in value.values() else value
+        return f"{{{', '.join(texts)}}}", value
 
     def _write_array(self, node: JsonObject, sent: Any, depth: int, path: str) -> tuple[str, Any] | None:
         """Write the items of an array one by one if they differ or have fields; None: one hole says it all."""
@@ -206,7 +220,7 @@ class _Writer:
             text, value = self._write(each, given, depth + 1, f"{path}[{index}]")
             texts.append(text)
             values.append(vary(value, index) if node.get("uniqueItems") else value)
-        return f"[{', '.join(texts)}]", NO_VALUE if NO_VALUE in values else values
+        return f"[{', '.join(texts)}]", values
 
     def _find_blamed(self, sent: Sequence[Any], path: str) -> Any:
         """Return the first item that a problem names, else the first one."""
