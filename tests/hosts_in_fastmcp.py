@@ -24,7 +24,8 @@ from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline import Pipeline, ToolContext, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.fastmcp import ToolcallMiddleware, export_tools
 from toolcall_pipeline.messages import Image, Link
-from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline.middlewares import Ledger, Trace, standard
+from toolcall_pipeline.stores import Memory
 
 
 @pytest.fixture
@@ -447,3 +448,22 @@ async def test_what_runs_without_the_pipeline_runs_with_it() -> None:
     assert not found.refused, found.refused[:20]
     assert not found.differ, found.differ[:20]
     assert found.calls >= 1_000
+
+
+async def test_a_kept_answer_is_the_result_that_it_was() -> None:
+    """A call that is made again gets the result of its tool from the store, with its blocks and its structure."""
+    store, paid = Memory(), list[int]()
+
+    def pay(n: int) -> ToolResult:
+        paid.append(n)
+        return ToolResult([TextContent(text=f"paid {n}", type="text")], {"receipt": n})
+
+    def replay(tools: ToolRegistry, **options: Any) -> Pipeline:
+        return standard(tools, **options).replace("ledger", Ledger(store, repeats="replay"))
+
+    answers: list[Any] = []
+    for _ in range(2):
+        server = make(pay, store=store, build=replay, conversation=lambda context: "one")
+        answers.append(await ask(server, "pay", n=1))
+    assert paid == [1]
+    assert [(each.content[0].text, each.structured_content) for each in answers] == [("paid 1", {"receipt": 1})] * 2

@@ -32,6 +32,7 @@ from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
 from toolcall_pipeline import SetupError, Tool, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.langchain import ToolcallMiddleware, export_tools
 from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline.stores import SQLite
 
 
 @pytest.fixture
@@ -673,3 +674,32 @@ async def test_a_consent_to_what_changed_since(tmp_path: Path) -> None:
     first, second = await bank.list()
     assert (bank.paid, first.state, second.state) == ([], "pending", "pending")
     assert any(second.id in text for text in told(result))
+
+
+async def test_a_kept_answer_is_the_message_that_it_was(tmp_path: Path) -> None:
+    """A call that a new process makes again gets the message of its tool from the store, with what belongs to it."""
+    paid: list[int] = []
+
+    @tool(response_format="content_and_artifact")
+    def pay(n: int) -> tuple[str, dict[str, int]]:
+        """Pay."""
+        paid.append(n)
+        return f"paid {n}", {"receipt": n}
+
+    @tool
+    def note(n: int, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+        """Note."""
+        paid.append(n)
+        return Command(update={"messages": [ToolMessage(f"noted {n}", tool_call_id=tool_call_id)]})
+
+    config: Any = {"configurable": {"thread_id": "one"}}
+    found: list[list[ToolMessage]] = []
+    for _ in range(2):
+        ours = ToolcallMiddleware(store=SQLite(tmp_path / "calls.db"))
+        agent = create_agent(saying([("pay", {"n": 1}), ("note", {"n": 2})]), [pay, note], middleware=[ours])
+        state = await agent.ainvoke({"messages": [("user", "go")]}, config)
+        found.append([each for each in state["messages"] if isinstance(each, ToolMessage)])
+    first, again = ({each.tool_call_id: each for each in messages} for messages in found)
+    assert sorted(paid) == [1, 2]
+    assert [(each.content, each.artifact) for each in (first["0.0"], again["0.0"])] == [("paid 1", {"receipt": 1})] * 2
+    assert "noted 2" in str(again["0.1"].content)  # a Command is not done again, but the model reads of it

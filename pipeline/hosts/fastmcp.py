@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from opentelemetry import trace
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 from pydantic import ValidationError as PydanticError
 
 from ..adapters.common import is_dict
@@ -43,10 +44,25 @@ with requires("fastmcp"):
     from fastmcp.utilities.types import get_cached_typeadapter
     from fastmcp.utilities.versions import VersionSpec
     from mcp import MCPError
-    from mcp.types import CallToolResult
+    from mcp.types import CallToolResult, ContentBlock
 
 
 __all__ = ["ToolcallMiddleware", "export_tools"]
+
+
+def _read_kept(kept: Any) -> ToolResult:
+    """The result of a tool from the JSON in which a store keeps it: its own class would read blocks as data."""
+    if isinstance(kept, ToolResult):
+        return kept
+    return ToolResult(**{**kept, "content": TypeAdapter(list[ContentBlock]).validate_python(kept["content"])})
+
+
+def _write_kept(result: ToolResult) -> dict[str, Any]:
+    kept: dict[str, Any] = result.model_dump(mode="json")
+    return kept
+
+
+_KEPT: Any = Annotated[ToolResult, PlainValidator(_read_kept), PlainSerializer(_write_kept)]
 
 
 class ToolcallMiddleware(Middleware):
@@ -61,7 +77,7 @@ class ToolcallMiddleware(Middleware):
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
-        self.host = Host(effects, **options)
+        self.host = Host(effects, answers=_KEPT, **options)
 
     async def on_call_tool(self, context: Any, call_next: Any) -> ToolResult:
         """Run one call."""
@@ -105,7 +121,7 @@ class ToolcallMiddleware(Middleware):
             mark_failed(around, kind)
             return ToolResult(content=render(outcome, call=call), is_error=True, meta={"toolcall/kind": kind})
         answered: Any = outcome.unwrap()
-        result: ToolResult = answered
+        result: ToolResult = answered if isinstance(answered, ToolResult) else ToolResult(content=answered)
         return result
 
 

@@ -74,6 +74,8 @@ class Host:
         principal: Finds who asks, in what the framework hands to its hook; it stands above what the adapter finds.
             Default None: the adapter alone.
         conversation: The same for the conversation of a call.
+        answers: The annotation of what the framework's tools answer with, by which a store keeps it. Default None:
+            plain values are kept as they are, and others as the text that a model reads.
         build: Makes the pipeline for a registry; called with ``executor=`` and ``options``. Default: `standard`.
         options: Options of ``build``, such as ``timeout=60``.
 
@@ -88,6 +90,7 @@ class Host:
         passes: tuple[type[BaseException], ...] = (),
         principal: Find | None = None,
         conversation: Find | None = None,
+        answers: Any = None,
         build: Callable[..., Pipeline] = standard,
         **options: Any,
     ) -> None:
@@ -103,6 +106,7 @@ class Host:
         self._signer = Signer("Host", principal, conversation)
         self._build = build
         self._options = options
+        self._stand_in = _stand_for(answers)
         self._made: dict[str, list[tuple[HostTool, Tool[..., Any]]]] = {}  # two agents may mean two tools by one name
         self._pipelines: dict[frozenset[int], tuple[Pipeline, list[Tool[..., Any]]]] = {}  # by the ids of these tools
         self._described: dict[int, tuple[object, HostTool]] = {}
@@ -209,7 +213,7 @@ class Host:
         effect = self._effects.get(name, offered.effect)
         facts: Any = {
             "name": name,
-            "handler": _run_in_host,
+            "handler": self._stand_in,
             "description": offered.description,
             "effect": effect if effect in _EFFECTS else "mutating",
         }
@@ -270,6 +274,12 @@ def _is_exception(given: object) -> bool:
     return isinstance(given, type) and issubclass(given, BaseException)
 
 
-async def _run_in_host(**_params: object) -> NoReturn:
-    """Stand for the tool in the registry: `_InHost` never calls it."""
-    raise NotImplementedError
+def _stand_for(answers: Any) -> Callable[..., Any]:
+    """Make a function that stands for each tool in the registry. It is never called; a store reads its annotation."""
+
+    async def run_in_host(**_params: object) -> NoReturn:
+        raise NotImplementedError
+
+    if answers is not None:
+        run_in_host.__annotations__["return"] = answers
+    return run_in_host

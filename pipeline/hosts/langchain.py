@@ -65,7 +65,7 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, *, tools: Any = (), **options: Any) -> None:
         super().__init__()
-        self.host = Host(effects, passes=(GraphBubbleUp,), **options)
+        self.host = Host(effects, passes=(GraphBubbleUp,), answers=ToolMessage, **options)
         self._further: tuple[BaseTool, ...] = tuple(tools)
         for each in self._further:
             check_type("ToolcallMiddleware", "tools", each, BaseTool)
@@ -175,9 +175,15 @@ def _write(request: ToolCallRequest, call: ValidCall, tools: Mapping[str, BaseTo
 
 def _answer(request: ToolCallRequest, call: Call, outcome: Outcome, told: list[ToolMessage]) -> Any:
     """Return the message; LangChain's own message for a failure keeps its blocks, its artifact and its id."""
+    sent = request.tool_call
     if not is_failure(outcome):
-        return outcome.unwrap()
-    sent, error = request.tool_call, outcome.failure()
+        answered: Any = outcome.unwrap()
+        if isinstance(answered, str):  # of a message that a store keeps as text: the graph would ask for it for ever
+            return ToolMessage(answered, name=sent["name"], tool_call_id=sent["id"] or "")
+        if isinstance(answered, ToolMessage) and answered.tool_call_id != sent["id"]:  # of an equal call
+            return answered.model_copy(update={"tool_call_id": sent["id"] or ""})
+        return answered
+    error = outcome.failure()
     if told and isinstance(error, ExecutionFailed):
         is_own = str(error.message) == told[-1].text
         return told[-1] if is_own else told[-1].model_copy(update={"content": render(outcome, call=call)})
