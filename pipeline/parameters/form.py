@@ -79,7 +79,7 @@ def write_form(schema: Form, sent: Mapping[str, Any], blamed: Sequence[str], opt
             )
             try:
                 text, value, least = writer.write_whole(whole, sent)
-            except _NoExample:
+            except _NoExampleError:
                 break
             if not is_valid(value) or not is_valid(least):
                 break
@@ -88,7 +88,7 @@ def write_form(schema: Form, sent: Mapping[str, Any], blamed: Sequence[str], opt
     return ""
 
 
-class _NoExample(Exception):
+class _NoExampleError(Exception):
     """A part of the form has no example: then the whole has none, and writing the rest would be in vain."""
 
 
@@ -108,7 +108,7 @@ class _Writer:
         """Return the form, the example of all that is in it, and the example without what may be left out.
 
         Raises:
-            _NoExample: No example of a part was found, or a limit was reached.
+            _NoExampleError: No example of a part was found, or a limit was reached.
         """
         node = self._choose(schema, dict(sent), "")
         declared: JsonObject = _object(node.get("properties"))
@@ -167,7 +167,7 @@ class _Writer:
     def _write(self, node: Any, sent: Any, depth: int, path: str) -> tuple[str, Any]:
         self.parts += 1
         if depth > _MAX_DEPTH or self.parts > _MAX_PARTS:
-            raise _NoExample
+            raise _NoExampleError
         if not is_object(node):
             return "<value>", self._make(node, depth)
         here = self._choose(node, sent, path)
@@ -185,7 +185,7 @@ class _Writer:
 
     def _make(self, node: Any, depth: int) -> Any:
         if (value := self.maker.make(node, depth)) is NO_VALUE:
-            raise _NoExample
+            raise _NoExampleError
         return value
 
     def _write_object(
