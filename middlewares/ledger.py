@@ -410,7 +410,7 @@ class Ledger:
             if call.tool.effect == "idempotent":
                 break
             if known == "lift" and await self._records.has_changed(names, at):
-                await self._records.lift(id_, names.intent)
+                await self._records.lift(id_, names.intent, intent)
                 return None, None, ""
             if call.tool.effect == "keyed" and is_equal:
                 return None, tuple(died), key
@@ -420,7 +420,7 @@ class Ledger:
                 return _unknown(call), None, ""
             outcome = write_outcome(found, call) if type(found) is Success else None
             also = [] if outcome is None else self._records.answer(names, mine, version, outcome)
-            decided = await self._records.decide(id_, names.intent, outcome, "verify", also)
+            decided = await self._records.decide(id_, names.intent, intent, outcome, "verify", also)
             return (self._mark(call, found) if decided and outcome is not None else None), None, ""
         return None, tuple(died), ""
 
@@ -487,7 +487,7 @@ class Ledger:
             _, state = await self._records.read(intent)
             if id_ in state.get("open", {}) and await lives(self.store, state["open"][id_][0], id_):
                 return False
-            if await self._records.decide(id_, intent, {"v": value} if landed else None, by):
+            if await self._records.decide(id_, intent, state, {"v": value} if landed else None, by):
                 return True
         return False
 

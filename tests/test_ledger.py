@@ -239,6 +239,53 @@ async def test_what_an_exception_said_is_lifted_by_another_change(between: str) 
             assert await shop.ask("charge", "a") == "outcome_unknown"
 
 
+async def test_a_lost_call_that_runs_again_meanwhile_is_not_forgotten() -> None:
+    """Another process may have begun a lost call again while an equal one asks what became of it: it runs once."""
+    store, ran, begun, go_on = Memory(), list[str](), anyio.Event(), anyio.Event()
+
+    def open_process(body: Callable[[int], Any], verify: Callable[..., Any]) -> Pipeline:
+        tools = ToolRegistry()
+        tools.tool(name="wire", verify=verify)(body)
+        return standard(tools, attempts=1).before("retry", Ledger(store, max_wait=0.01))
+
+    async def lose(amount: int) -> str:
+        raise ConnectionError
+
+    async def run_again(amount: int) -> str:
+        ran.append("again")
+        begun.set()
+        await go_on.wait()
+        return "wired"
+
+    async def run_beside(amount: int) -> str:
+        ran.append("beside")
+        return "wired too"
+
+    async def let_another_begin(call: Any, key: str) -> bool:
+        if not begun.is_set():
+            group.start_soon(another, ask("a"))
+            await begun.wait()
+        return False
+
+    def answer_no(call: Any, key: str) -> bool:
+        return False
+
+    def cannot_tell(call: Any, key: str) -> None:
+        return None
+
+    def ask(id_: str) -> Call:
+        return Call("wire", {"amount": 7}, id_, conversation="thread")
+
+    another, mine = open_process(run_again, answer_no), open_process(run_beside, let_another_begin)
+    assert (await open_process(lose, cannot_tell)(ask("a"))).failure().kind == "outcome_unknown"
+    async with anyio.create_task_group() as group:
+        assert (await mine(ask("b"))).unwrap() == "wired too"
+        assert (await mine(ask("a"))).failure().kind == "unavailable"  # it runs there
+        go_on.set()
+    assert (await mine(ask("a"))).unwrap() == "wired"
+    assert ran == ["again", "beside"]
+
+
 VERDICTS: dict[str, tuple[object, str, Any, int]] = {
     "it happened, another delivery": (Success("paid"), "b", "paid", 1),
     "it happened, the same delivery": (Success("paid"), "a", "paid", 1),
