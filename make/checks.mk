@@ -109,7 +109,7 @@ test-stores: .venv-stores/done  ## Redis and Postgres as stores, and limits shar
 	.venv-stores/bin/mypy toolcall_pipeline/stores
 	.venv-stores/bin/pytest -o faulthandler_timeout=3600 tests/store_servers.py $(ARGS)
 
-test-deployment: .venv-deployment/done wheel  ## FastAPI, Celery, LangGraph and a notebook with each store, killed and started again (the same packages of Debian)
+test-deployment: .venv-deployment/done wheel  ## FastAPI, Celery, LangGraph and a notebook with each store, killed and started again (Debian's redis-server and postgresql)
 	.venv-deployment/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/*.whl
 	.venv-deployment/bin/pytest -W ignore tests/deployed_programs.py $(ARGS)
 

@@ -309,7 +309,9 @@ class Ledger:
         kept = write_outcome(found, call) if type(found) is Success else None
 
         async def write() -> None:
-            await self._records.decide(names.id, names.intent, kept, "verify")
+            _, intent = await self._records.read(names.intent)
+            if names.id in intent.get("lost", {}) and names.id not in intent["open"]:  # else it runs again, or is told
+                await self._records.decide(names.id, names.intent, intent, kept, "verify")
 
         await self._write_or_later(write)
 
@@ -395,7 +397,7 @@ class Ledger:
             if step == "run":
                 continue
             if met.known == "lift" and not is_own and await self._records.has_changed(names, met.at):
-                await self._records.lift(met.id, names.intent)
+                await self._records.lift(met.id, names.intent, seen.intent[1])
                 return None
             if step == "run with its key":
                 return met.key
@@ -406,7 +408,10 @@ class Ledger:
                 return self._mark(call, _unknown(call), kept.get("done")) if is_own else _unknown(call)
             outcome = write_outcome(cast("Outcome", found), call) if step == "answer" else None
             also = [] if outcome is None or is_own else self._records.answer(names, mine, seen.entry, outcome)
-            decided = await self._records.decide(met.id, names.intent, outcome, "verify", also)
+            version = seen.entry.version if is_own and seen.entry is not None else None
+            decided = await self._records.decide(
+                met.id, names.intent, seen.intent[1], outcome, "verify", also, version=version
+            )
             return self._mark(call, cast("Outcome", found)) if decided and step == "answer" else None
         return ""
 
@@ -519,7 +524,7 @@ class Ledger:
             _, state = await self._records.read(intent)
             if id_ in state.get("open", {}) and await lives(self.store, state["open"][id_][0], id_):
                 return False
-            if await self._records.decide(id_, intent, {"v": value} if landed else None, by):
+            if await self._records.decide(id_, intent, state, {"v": value} if landed else None, by):
                 return True
         return False
 

@@ -54,13 +54,14 @@ with requires("fastmcp"):
 __all__ = ["ToolcallMiddleware", "export_tools"]
 
 _logger = get_logger()
+_BLOCKS = TypeAdapter(list[ContentBlock])
 
 
 def _read_kept(kept: Any) -> ToolResult:
     """The result of a tool from the JSON in which a store keeps it: its own class would read blocks as data."""
     if isinstance(kept, ToolResult):
         return kept
-    return ToolResult(**{**kept, "content": TypeAdapter(list[ContentBlock]).validate_python(kept["content"])})
+    return ToolResult(**{**kept, "content": _BLOCKS.validate_python(kept["content"])})
 
 
 def _write_kept(result: ToolResult) -> dict[str, Any]:

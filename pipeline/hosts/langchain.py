@@ -217,8 +217,8 @@ def _answer(request: ToolCallRequest, call: Call, outcome: Outcome, told: list[T
         answered: Any = outcome.unwrap()
         if isinstance(answered, str):  # of a message that a store keeps as text: the graph would ask for it for ever
             return ToolMessage(answered, name=sent["name"], tool_call_id=sent["id"] or "")
-        if isinstance(answered, ToolMessage) and answered.tool_call_id != sent["id"]:  # of an equal call
-            return answered.model_copy(update={"tool_call_id": sent["id"] or ""})
+        if isinstance(answered, ToolMessage) and sent["id"] and answered.tool_call_id != sent["id"]:  # of an equal call
+            return answered.model_copy(update={"tool_call_id": sent["id"]})
         return answered
     error = outcome.failure()
     if told and isinstance(error, ExecutionFailed):

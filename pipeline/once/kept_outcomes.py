@@ -6,8 +6,9 @@ There is no pickle: who can write to the store runs no code here. A cause is kep
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast, get_type_hints
+from weakref import WeakKeyDictionary
 
 from returns.result import Failure, Success
 
@@ -28,6 +29,7 @@ NOT_KEPT: Final[Mapping[str, Any]] = {"n": "not kept"}  # it ended with an answe
 _FLAT = (type(None), bool, int, float, str)
 _DEPTH = 32
 _LONGEST = 256 * 1024  # characters of a value that is kept as text
+_ADAPTERS: WeakKeyDictionary[FunctionType, TypeAdapter[Any]] = WeakKeyDictionary()  # to make one takes up to 0.5 ms
 
 
 def write_outcome(outcome: Outcome, call: ValidCall) -> Mapping[str, Any]:
@@ -85,9 +87,15 @@ def _find_adapter(tool: Tool[..., Any]) -> TypeAdapter[Any] | None:
     from pydantic import TypeAdapter  # here, for a pipeline loads no validator before the first typed result
 
     function = unwrap(tool.fn)
+    known = _ADAPTERS.get(function) if isinstance(function, FunctionType) else None
+    if known is not None:
+        return known
     holder = SimpleNamespace(__annotations__={"return": function.__annotations__["return"]})
     hints = get_type_hints(holder, getattr(function, "__globals__", {}), include_extras=True)
-    return TypeAdapter(hints["return"])
+    made: TypeAdapter[Any] = TypeAdapter(hints["return"])
+    if isinstance(function, FunctionType):
+        _ADAPTERS[function] = made
+    return made
 
 
 def _is_plain(value: Any, depth: int) -> bool:

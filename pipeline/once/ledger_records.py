@@ -315,24 +315,30 @@ class Records:
         self,
         id_: str,
         intent: str,
+        seen: Intent,
         outcome: Mapping[str, Any] | None,
         by: str,
         also: Sequence[Change] = (),
         known: Known = "told",
+        version: int | None = None,
     ) -> bool:
-        """Write what became of a lost delivery. False: it has changed meanwhile.
+        """Write what became of a lost delivery. False: it has changed meanwhile; it may run again.
 
         Args:
             id_: Its id.
             intent: The key of its intent.
+            seen: The record of the intent by which this was decided.
             outcome: Its answer. None: it did not take effect, so the delivery is forgotten and may come again.
             by: Who says so.
             also: Further changes of the same write. Default: none.
             known: ``"no"``: no body began this time, which says nothing of an earlier time. Default: it is decided.
+            version: Of the record of the delivery, where that said that it is lost. Default None: the intent said it.
         """
         key = _delivery_key(id_)
         entry, delivery = await self.read(key)
-        changes = await self._take_out(intent, id_, known)
+        changes = await self._take_out(intent, id_, known, seen)
+        if changes is None or (version is not None and (entry is None or entry.version != version)):
+            return False
         if entry is not None:
             done = {**delivery, "state": "ended", "known": "yes", "outcome": outcome, "done": timing.wall_time()}
             value = None if outcome is None else _dump_ended({**done, "by": by})
@@ -340,19 +346,22 @@ class Records:
         changes += also if changes else ()
         return bool(changes) and await self.store.write(*changes) is not None
 
-    async def lift(self, id_: str, intent: str) -> bool:
+    async def lift(self, id_: str, intent: str, seen: Intent) -> bool:
         """Another change may have put right what was wrong with a call: it stands in the way of none any more."""
-        changes = await self._take_out(intent, id_, "told")
+        changes = await self._take_out(intent, id_, "told", seen) or ()
         return bool(changes) and await self.store.write(*changes) is not None
 
     async def withdraw(self, names: Names, owner: Owner) -> None:
         """Take back a claim that was perhaps written, and whose body did not begin."""
         _, intent = await self.read(names.intent)
         if intent.get("open", {}).get(names.id, [""])[0] == owner.name:
-            await self.decide(names.id, names.intent, None, "", known="no")
+            await self.decide(names.id, names.intent, intent, None, "", known="no")
 
-    async def _take_out(self, intent: str, id_: str, known: Known) -> list[Change]:
+    async def _take_out(self, intent: str, id_: str, known: Known, seen: Intent) -> list[Change] | None:
+        """The change that takes a delivery out of its intent; None: it is not there as it was seen."""
         entry, state = await self.read(intent)
+        if any(state.get(at, {}).get(id_) != seen.get(at, {}).get(id_) for at in ("open", "lost")):
+            return None
         if entry is None:
             return []
         opened, lost = dict(state["open"]), dict(state["lost"])

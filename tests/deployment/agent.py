@@ -46,7 +46,8 @@ with SqliteSaver.from_conn_string(str(shop.FOLDER / "threads.db")) as saver:
     config: Any = {"configurable": {"thread_id": "orders"}}
     asked: Any = {"messages": [("user", f"Pay {ORDER}.")]}
     for before in agent.get_state_history(config):  # where it stopped, or where a person goes back to
-        if before.next and any(call["id"] == ID for call in getattr(before.values["messages"][-1], "tool_calls", ())):
+        latest = [*before.values.get("messages", ())][-1:]  # there is none before the first turn
+        if before.next and any(call["id"] == ID for each in latest for call in getattr(each, "tool_calls", ())):
             asked, config = None, before.config
             break
     state = agent.invoke(asked, config)
