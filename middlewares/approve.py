@@ -198,14 +198,7 @@ class Approve:
                 await self._requests.write(kept, {**row, "state": "changed"})
                 resumed = ""
                 continue
-            answer: Outcome | None = None
-            if state == "approved":
-                answer = await self._use(call, call_next, kept, is_resumed=bool(resumed))
-            elif state == "begun" and not await self._uses.is_running(row):
-                answer = await self._uses.learn(call, kept, is_resumed=bool(resumed))
-            elif state == "ended":
-                self._note(call, row, state)
-                answer = await self._uses.give(call, row, is_resumed=bool(resumed))
+            answer = await self._find_answer(call, call_next, kept, state, is_resumed=bool(resumed))
             if answer is not None:
                 return answer
             most = {"pending": self.hold, "approved": _MAX_WAIT, "begun": _MAX_WAIT}.get(state, 0.0)
@@ -214,6 +207,23 @@ class Approve:
                 return _tell(state, row)
             await timing.sleep(min(poll, most - waited))
             poll = min(poll * 1.5, _LAST_POLL)
+
+    async def _find_answer(
+        self, call: ValidCall, call_next: Handler[ValidCall], kept: Kept, state: str, *, is_resumed: bool
+    ) -> Outcome | None:
+        """Run what was approved, or say what became of it; None: it runs elsewhere, has changed, or is not approved."""
+        row = kept.row
+        may_run = state == "approved" or (state == "begun" and not await self._uses.is_running(row))
+        if may_run and row.get("edited") and not is_resumed:  # what runs, or ran, is another call than this one
+            return await self._start_again(call, row)
+        if state == "approved":
+            return await self._use(call, call_next, kept, is_resumed=is_resumed)
+        if may_run:
+            return await self._uses.learn(call, kept, is_resumed=is_resumed)
+        if state != "ended":
+            return None
+        self._note(call, row, state)
+        return await self._uses.give(call, row, is_resumed=is_resumed)
 
     async def _run_granted(
         self, call: ValidCall, call_next: Handler[ValidCall], version: str, grant: Grant | None
@@ -231,8 +241,6 @@ class Approve:
     ) -> Outcome | None:
         """Run what was approved; None: another one was first."""
         row = kept.row
-        if row.get("edited") and not is_resumed:
-            return await self._start_again(call, row)
         if row.get("edited"):
             call = attrs.evolve(call, repairs=(*call.repairs, Repair("", "edited", row["sent"], row["edit"])))
             call_next = _tell_of_edit(call_next, row)

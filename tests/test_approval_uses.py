@@ -295,6 +295,23 @@ async def test_the_tool_says_what_became_of_it(found: bool | None, answer: Any, 
     assert len(office.ran) == runs
 
 
+@pytest.mark.parametrize("way", ["resume", "repeat"])
+async def test_the_tool_is_asked_what_became_of_the_edit(way: str) -> None:
+    """What ran is what a person made of the call: ``verify=`` is asked for that, whoever brings the call again."""
+    office = Office()
+
+    @office.tools.tool(verify=lambda call, key: call.params["what"] == "new")
+    async def wire(what: str) -> str:
+        office.ran.append(what)
+        return "done"
+
+    id_ = await office.approve(tool="wire", edit={"what": "new"})
+    await office.change(id_, state="begun", owner=DEAD, key="", runs=1)
+    for _ in range(2):
+        assert await (office.resume(id_) if way == "resume" else office.send("2", tool="wire")) is None
+    assert office.ran == []
+
+
 @LEDGER
 async def test_a_lost_answer_is_the_answer(*, ledger: bool) -> None:
     """A mutating call that was lost is told as unknown to all who bring it; a keyed one is tried again with its key."""
