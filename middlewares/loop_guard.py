@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import attrs
 from returns.result import Failure, Success
@@ -11,14 +11,17 @@ from returns.result import Failure, Success
 from ..base import timing
 from ..base.foreign_values import FaultBarrier
 from ..base.options import check_count, is_count, is_function, is_number, read_names
-from ..engine.call import Outcome, ValidCall
+from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Denied, ExecutionFailed, ResourceNotFound, ToolError
 from ..messages import render
-from ..once import are_alike, join_digest, read_asked
+from ..once import are_alike, join_digest, read_asked, write_arguments
 from ..privacy import approved, get_logger
 from ..stage_state.keys import as_given
 from ..stage_state.loop_guard_calls import LastCall, LastCalls, Row
+from ..tools import Tool
+
+R = TypeVar("R", bound=ResolvedCall)
 
 _SHOWN = 200  # characters of the arguments in a refusal
 _SMALL = frozenset((type(None), bool, int, float))
@@ -45,9 +48,10 @@ class LoopGuard:
     is no loop. Outcomes are equal if a model reads the same. Tools that poll are exempt: ``@tool(polling=True)``.
 
     The calls of a principal that name no conversation are counted together. It stands
-    outside of Retry, whose attempts are one call, and of Cache, whose answers count as well. Arguments that are not
-    valid never get here; `toolcall_pipeline.messages.Conversation` warns the model about those. Threads may share an
-    instance; of equal calls that end at the same time one may not be counted.
+    outside of Retry, whose attempts are one call, and of Cache, whose answers count as well. Inside of Validate it sees
+    valid calls only. Outside of it, as by ``.before("validate", LoopGuard())``, it counts calls that Validate refuses
+    too, equal if their arguments were written alike. Threads may share an instance; of equal calls that end at the same
+    time one may not be counted.
 
     Args:
         warn_after: Equal calls, the first one included, from which on it warns. Must be ≥ 2. Default 3.
@@ -83,10 +87,10 @@ class LoopGuard:
         default=300.0, validator=is_number(above=0, infinite=True, unit="seconds"), kw_only=True
     )
     exempt: frozenset[str] = attrs.field(default=frozenset(), converter=_read_exempt, kw_only=True)
-    on_warning: Callable[[ValidCall, int], object] | None = attrs.field(
+    on_warning: Callable[[Any, int], object] | None = attrs.field(
         default=None, validator=is_function(optional=True), kw_only=True
     )
-    key: Callable[[ValidCall], Hashable] | None = attrs.field(
+    key: Callable[[Any], Hashable] | None = attrs.field(
         default=None, validator=is_function(optional=True), kw_only=True
     )
     size: int = attrs.field(default=1024, validator=is_count(), kw_only=True)
@@ -100,10 +104,12 @@ class LoopGuard:
         check_count("LoopGuard", "refuse_after", self.refuse_after, self.warn_after, optional=True)
         self._kept = LastCalls(self.size, self.max_bytes)
 
-    async def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+    async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome, with a suggestion if it is a repeated failure; Denied for a call that is not run."""
         tool = call.tool
-        params = call.params
+        params: dict[str, Any] | None = getattr(call, "params", None)
+        if params is None:  # it is not validated
+            params = {"": write_arguments(call)}
         key: Hashable = (call.principal, call.conversation) if call.conversation else call.principal
         if self.key is not None and (key := self.key(call)) is None:
             return await call_next(call)
@@ -116,7 +122,7 @@ class LoopGuard:
         if last is None:
             return await call_next(call)
         if last.params is not None and are_alike(tool, last.params, params):
-            return await self._repeat(call, call_next, last)
+            return await self._repeat(call, call_next, last, params)
         outcome = await call_next(call)
         if type(outcome) is Success:
             value = outcome.unwrap()
@@ -131,34 +137,34 @@ class LoopGuard:
             self._kept.weigh(last)
         return outcome
 
-    async def _repeat(self, call: ValidCall, call_next: Handler[ValidCall], last: LastCall) -> Outcome:
+    async def _repeat(self, call: R, call_next: Handler[R], last: LastCall, params: dict[str, Any]) -> Outcome:
         """Run a call with the arguments of the one before, or refuse it."""
-        arguments = join_digest(read_asked(call, call.params).loose)
-        times = self._times(call, last, arguments)
+        arguments = join_digest(read_asked(call, params).loose)
+        times = self._times(call.tool, last, params, arguments)
         if self.refuse_after is not None and times >= self.refuse_after:
             return self._refuse(call, times)
         outcome = await call_next(call)
         digest, times = _digest(outcome), 1
         if last.digest == digest:  # of the last call that ended, which may have begun later
-            times += self._times(call, last, arguments)
+            times += self._times(call.tool, last, params, arguments)
         elif call.tool.effect != "read" and type(outcome) is Success:
             last.conversation.changes += 1
-        last.params, last.digest = call.params, digest
+        last.params, last.digest = params, digest
         if not last.newest:
             self._kept.weigh(last)
         last.row = Row(times, arguments, last.conversation.changes, self.clock())
         return outcome if times < self.warn_after else self._warn(call, outcome, times)
 
-    def _times(self, call: ValidCall, last: LastCall, arguments: object) -> int:
+    def _times(self, tool: Tool[..., Any], last: LastCall, params: dict[str, Any], arguments: object) -> int:
         """Number of calls in a row, up to the last one that ended, that were equal to this one."""
         row = last.row
         if row is None:
-            return int(last.params is not None and are_alike(call.tool, last.params, call.params))
+            return int(last.params is not None and are_alike(tool, last.params, params))
         if row.arguments != arguments or row.changes != last.conversation.changes:
             return 0
         return row.times if self.clock() - row.at < self.forget_after else 0
 
-    def _warn(self, call: ValidCall, outcome: Outcome, times: int) -> Outcome:
+    def _warn(self, call: ResolvedCall, outcome: Outcome, times: int) -> Outcome:
         """The outcome, with a suggestion if it is a failure that takes one and has none."""
         repetition = f"the same arguments came to the same result {times} times"
         if _logger.hasHandlers():  # as for failures: where logging is not configured, nothing goes to stderr
@@ -176,7 +182,7 @@ class LoopGuard:
                 return Failure(attrs.evolve(error, details=attrs.evolve(error.details, suggestion=advice)))
         return outcome
 
-    def _refuse(self, call: ValidCall, times: int) -> Outcome:
+    def _refuse(self, call: ResolvedCall, times: int) -> Outcome:
         if call.report is not None:
             call.report.note(self, f"not run: the same arguments came to the same result {times} times")
         secrets = call.tool.parameters.secrets

@@ -7,7 +7,7 @@ import logging
 import threading
 import tracemalloc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -93,10 +93,25 @@ def test_what_makes_no_sense_is_refused_at_once(options: dict[str, Any]) -> None
         LoopGuard(**options)
 
 
-def test_it_stands_inside_of_validate() -> None:
-    """It needs params, and is refused where there are none yet."""
-    with pytest.raises(SetupError, match="loop_guard needs a ValidCall"):
-        standard(ToolRegistry()).before("validate", LoopGuard())
+async def test_outside_of_validate_it_counts_what_validate_refuses() -> None:
+    """Calls whose arguments were written alike are one call, valid or not; after them others run as before."""
+    tools = ToolRegistry()
+
+    @tools.tool
+    def execute(query: str, limit: int = 1) -> str:
+        return query
+
+    run = standard(tools).before("validate", LoopGuard(2, 3))
+    wrong: list[object] = [{"limit": 1, "query": 2}, '{"query": 2, "limit": 1}', {"query": 2, "limit": 1}]
+    written: list[list[object]] = [wrong, [{}] * 3, ["no JSON"] * 3, [{"query": "a"}] * 3]
+    for same in written:
+        told = [tell_kind(await run(Call("execute", cast("Any", each), conversation="c"))) for each in [*same, same[0]]]
+        assert told[:3] == [told[0]] * 3
+        assert told[0] != "permission" == told[3]
+
+
+def tell_kind(outcome: Outcome) -> str:
+    return "" if type(outcome) is Success else outcome.failure().kind
 
 
 @given(st.integers(2, 5), st.integers(0, 3), st.integers(0, 3))
