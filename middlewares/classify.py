@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 from returns.result import Failure
@@ -14,9 +15,20 @@ from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Crashed, ToolError
 from ..privacy import ForeignText, check_foreign_text
-from ..tools import Errors, ErrorTable, classify, stays_crash
+from ..tools import Errors, ErrorTable
+
+if TYPE_CHECKING:
+    from ..tools import Tool
 
 R = TypeVar("R", bound=ResolvedCall)
+
+
+@cache
+def _reading() -> tuple[Callable[..., ToolError], Callable[[Crashed, Tool[..., Any]], bool]]:
+    """What reads an exception, loaded with the first one."""
+    from ..tools import classify, stays_crash
+
+    return classify, stays_crash
 
 
 def _check_errors(errors: Errors | None) -> ErrorTable | None:
@@ -62,7 +74,7 @@ class Classify:
         if type(outcome) is Failure:
             error: ToolError = outcome.failure()
             if type(error) is Crashed:
-                if self.errors is None and stays_crash(error, call.tool):
+                if self.errors is None and _reading()[1](error, call.tool):
                     return outcome
                 if (found := self.read_crash(call, error)) is not error:
                     if call.guards is not None:
@@ -73,4 +85,4 @@ class Classify:
 
     def read_crash(self, call: ResolvedCall, error: Crashed) -> ToolError:
         """The error that the exception of a crash means; the crash itself, if it is a bug."""
-        return classify(error, call.tool, self.clock(), self.errors, self.foreign_text)
+        return _reading()[0](error, call.tool, self.clock(), self.errors, self.foreign_text)
