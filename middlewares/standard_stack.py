@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from ..base.options import check_function, check_number, check_type
 from ..engine.compose import Pipeline, Stack
 from ..engine.compose.promises import Promises
-from ..executors import Executor
 from ..messages import Wording
 from ..parameters import Limits
 from ..privacy import ForeignText, Redact
@@ -24,6 +23,7 @@ from .trace import Trace
 from .validate import Validate
 
 if TYPE_CHECKING:
+    from ..executors import Executor
     from ..journal import Journal
     from ..policies import RelayPolicy, RuleSet
     from ..stores import Store
