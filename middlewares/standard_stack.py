@@ -18,7 +18,6 @@ from .classify import Classify
 from .execute import Execute
 from .resolve import Resolve
 from .retry import Retry
-from .timeout import Timeout
 from .trace import Trace
 from .validate import Validate
 
@@ -143,7 +142,11 @@ def standard(
     if store is not None or file is not None:
         pipeline = durable.add_stages(pipeline, tools, store, file, policy)
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
-    return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))
+    if timeout is None:
+        return pipeline
+    from .timeout import Timeout
+
+    return pipeline.after("retry", Timeout(timeout))
 
 
 def _or(given: Any, default: object) -> Any:

@@ -1,15 +1,5 @@
 """Event loops: the one of synchronous calls, who was cancelled, and how a thread wakes a task in one."""
 
-from .cancellation import Passes, is_failure_of_body, is_stray_cancellation
-from .portal import PORTAL
-from .wake_ups import EventLoop, Signal, get_event_loop
+from .. import lazy_names
 
-__all__ = [
-    "PORTAL",
-    "EventLoop",
-    "Passes",
-    "Signal",
-    "get_event_loop",
-    "is_failure_of_body",
-    "is_stray_cancellation",
-]
+__getattr__, __dir__, __all__ = lazy_names.attach(__name__, __file__)
