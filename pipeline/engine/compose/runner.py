@@ -106,9 +106,6 @@ class _Recorded:
 class Runner:
     """The stages, compiled once. See the picture above."""
 
-    _memory: _Memory | None = None
-    _recorded: _Recorded | None = None
-
     def __init__(
         self, stages: Sequence[Stage], registries: Sequence[ToolView], wording: Wording | None, promises: Promises
     ) -> None:
@@ -146,6 +143,9 @@ class Runner:
             self._leading, answering, registries, resolve_behind, inner[leading:], foreign_text, wording
         ).finish
         self._stages_recorded = checks, inner[leading:]
+        self._recorded: _Recorded | None = None
+        self._memory: _Memory | None = None
+        self._memories: dict[None, _Memory] = {}  # at most the one
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
 
     async def run(self, call: Call, request: ReportRequest | None = None) -> Outcome:  # noqa: C901, PLR0912, PLR0915  # one page
@@ -312,7 +312,7 @@ class Runner:
             from ...once.in_process import Flights, find_scope, once_per_intent, settle_lost
 
             made = _Memory(find_scope, once_per_intent, settle_lost, Flights())
-            memory = vars(self).setdefault("_memory", made)  # threads that come first together share the flights
+            memory = self._memory = self._memories.setdefault(None, made)  # shared by threads that come first together
         return memory
 
     def _compile_recorded(self) -> _Recorded:
