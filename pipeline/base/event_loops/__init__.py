@@ -1,5 +1,15 @@
 """Event loops: the one of synchronous calls, who was cancelled, and how a thread wakes a task in one."""
 
-from .. import lazy_names
+from .cancellation import Passes, is_failure_of_body, is_stray_cancellation
+from .portal import PORTAL
+from .wake_ups import EventLoop, Signal, get_event_loop
 
-__getattr__, __dir__, __all__ = lazy_names.attach(__name__, __file__)
+__all__ = [
+    "PORTAL",
+    "EventLoop",
+    "Passes",
+    "Signal",
+    "get_event_loop",
+    "is_failure_of_body",
+    "is_stray_cancellation",
+]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from functools import cache, partial
+from functools import partial
 from time import time_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast, overload
 
 from returns.result import Failure
 
+from ...base.event_loops import PORTAL
 from ...base.introspection import bind_by_name
 from ...base.options import check_type
 from ...base.setup_error import SetupError
@@ -34,8 +35,6 @@ from .tool_names import check_tool_names, log_unknown_names
 if TYPE_CHECKING:
     from returns.future import FutureResult
     from returns.result import Result
-
-    from ...base.event_loops.portal import Portal
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -310,9 +309,7 @@ class Pipeline(StageList):
         """
         if type(name) is not str:
             refuse_as_name(name)
-        return _portal().run(
-            self._run, Call(name, arguments, id, principal, deps, finish_reason, timeout, conversation)
-        )
+        return PORTAL.run(self._run, Call(name, arguments, id, principal, deps, finish_reason, timeout, conversation))
 
     def run_sync(self, tool: Tool[P, T | Failure[Any]], /, *args: P.args, **kwargs: P.kwargs) -> Outcome[T]:
         """`run` for code without an event loop; see `call_sync`.
@@ -320,7 +317,7 @@ class Pipeline(StageList):
         Raises:
             SetupError: As `run` and `call_sync`.
         """
-        return cast("Outcome[T]", _portal().run(self._run, self._make_call(tool, args, kwargs)))
+        return cast("Outcome[T]", PORTAL.run(self._run, self._make_call(tool, args, kwargs)))
 
     async def report(self, call: Call, /, *, listener: LiveSink | None = None) -> CallReport:
         """Run one call and return all that happened to it. The call is traced as well.
@@ -433,14 +430,6 @@ class Pipeline(StageList):
 
     def __repr__(self) -> str:
         return f"<Pipeline {' > '.join(self.stages)}>"
-
-
-@cache
-def _portal() -> Portal:
-    """Where synchronous calls run, loaded with the first one."""
-    from ...base.event_loops import PORTAL
-
-    return PORTAL
 
 
 def _explain_closed(name: object, exc: Exception) -> ToolError:

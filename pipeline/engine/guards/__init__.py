@@ -2,8 +2,7 @@
 
 from .call_guards import Guards
 from .guard import Bodies, Guard, NotBegunError, OpenTools, TimeLimit, tool_of
-from .landed import as_not_landed, as_outcome_unknown, denies_effect, landed_of
-from .one_effect import OneEffect
+from .one_effect import OneEffect, as_not_landed, as_outcome_unknown, denies_effect, landed_of
 from .stage_entry import StageEntry, enter, run_inside, watch_stage
 
 __all__ = [
