@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import attrs
 from returns.result import Failure
@@ -23,12 +22,15 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=ResolvedCall)
 
 
-@cache
-def _reading() -> tuple[Callable[..., ToolError], Callable[[Crashed, Tool[..., Any]], bool]]:
-    """What reads an exception, loaded with the first one."""
+_Reading: TypeAlias = tuple[Callable[..., ToolError], Callable[[Crashed, "Tool[..., Any]"], bool]]
+_LOADED: list[_Reading] = []  # what reads an exception, since the first one
+
+
+def _load() -> _Reading:
     from ..tools import classify, stays_crash
 
-    return classify, stays_crash
+    _LOADED[:] = [(classify, stays_crash)]
+    return _LOADED[0]
 
 
 def _check_errors(errors: Errors | None) -> ErrorTable | None:
@@ -74,7 +76,8 @@ class Classify:
         if type(outcome) is Failure:
             error: ToolError = outcome.failure()
             if type(error) is Crashed:
-                if self.errors is None and _reading()[1](error, call.tool):
+                _, stays_crash = _LOADED[0] if _LOADED else _load()
+                if self.errors is None and stays_crash(error, call.tool):
                     return outcome
                 if (found := self.read_crash(call, error)) is not error:
                     if call.guards is not None:
@@ -85,4 +88,5 @@ class Classify:
 
     def read_crash(self, call: ResolvedCall, error: Crashed) -> ToolError:
         """The error that the exception of a crash means; the crash itself, if it is a bug."""
-        return _reading()[0](error, call.tool, self.clock(), self.errors, self.foreign_text)
+        classify, _ = _LOADED[0] if _LOADED else _load()
+        return classify(error, call.tool, self.clock(), self.errors, self.foreign_text)
