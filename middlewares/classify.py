@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import attrs
 from returns.result import Failure
@@ -14,9 +14,23 @@ from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Crashed, ToolError
 from ..privacy import ForeignText, check_foreign_text
-from ..tools import Errors, ErrorTable, classify, stays_crash
+from ..tools import Errors, ErrorTable
+
+if TYPE_CHECKING:
+    from ..tools import Tool
 
 R = TypeVar("R", bound=ResolvedCall)
+
+
+_Reading: TypeAlias = tuple[Callable[..., ToolError], Callable[[Crashed, "Tool[..., Any]"], bool]]
+_LOADED: list[_Reading] = []  # what reads an exception, since the first one
+
+
+def _load() -> _Reading:
+    from ..tools import classify, stays_crash
+
+    _LOADED[:] = [(classify, stays_crash)]
+    return _LOADED[0]
 
 
 def _check_errors(errors: Errors | None) -> ErrorTable | None:
@@ -62,6 +76,7 @@ class Classify:
         if type(outcome) is Failure:
             error: ToolError = outcome.failure()
             if type(error) is Crashed:
+                _, stays_crash = _LOADED[0] if _LOADED else _load()
                 if self.errors is None and stays_crash(error, call.tool):
                     return outcome
                 if (found := self.read_crash(call, error)) is not error:
@@ -73,4 +88,5 @@ class Classify:
 
     def read_crash(self, call: ResolvedCall, error: Crashed) -> ToolError:
         """The error that the exception of a crash means; the crash itself, if it is a bug."""
+        classify, _ = _LOADED[0] if _LOADED else _load()
         return classify(error, call.tool, self.clock(), self.errors, self.foreign_text)

@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import attrs
 from returns.result import Failure, Success
 
+from ..base.event_loops import is_failure_of_body
 from ..base.options import check_function, read_by_name, refuse
 from ..base.setup_error import SetupError
 from ..engine.call import Outcome, ValidCall
 from ..engine.compose import Placement
 from ..engine.errors import ERROR_TYPES, Crashed, ExecutionFailed, ToolError
-from ..executors import (
-    Executor,
-    Guards,
-    Loop,
-    NotBegunError,
-    Thread,
-    begin_body,
-    enter,
-    is_failure_of_body,
-    run_inside,
-)
+from ..engine.guards import Guards, NotBegunError, enter, run_inside
 from ..privacy import ForeignText, approved, check_foreign_text, withholds
-from ..tools import Detector, Tool, classify_own
+from ..tools import Detector, Tool
 from ..tools.error_tables import without_texts
 from ..tools.returned import PLAIN_TYPES, is_container, is_nothing, open_containers
 
+if TYPE_CHECKING:
+    from ..executors import Executor
 
-def _add_built_in(executors: Mapping[str, Executor]) -> dict[str, Executor]:
+_RUN_ANY = ("loop", "thread")  # what runs any tool, and is made when the first one needs it
+
+
+def _read_executors(executors: Mapping[str, Executor]) -> dict[str, Executor]:
     for name, executor in read_by_name("Execute", "executors", executors, "executors").items():
         _check_executor(f"executors[{name!r}]", executor)
     if "loop" in executors:
         raise SetupError("Execute: `executors` must not contain 'loop', which is always the caller's event loop")
-    return {"loop": Loop(), "thread": Thread(), **executors}
+    return dict(executors)
 
 
 def _check_executor(option: str, executor: object) -> None:
@@ -74,7 +70,7 @@ class Execute:
 
     executor: Executor | None = None
     executors: dict[str, Executor] = attrs.field(
-        factory=dict[str, Executor], converter=_add_built_in, kw_only=True, hash=False
+        factory=dict[str, Any], converter=_read_executors, kw_only=True, hash=False
     )
 
     detect: Detector | None = attrs.field(default=None, repr=False, kw_only=True)
@@ -95,7 +91,9 @@ class Execute:
 
     def check_tool(self, tool: Tool[..., Any]) -> None:
         """Raise SetupError if the executor of the tool is not known, or cannot run it."""
-        self._get_executor(tool).check_tool(tool)
+        given = self.executor is not None and tool.anywhere
+        if given or tool.run_in in self.executors or tool.run_in not in _RUN_ANY:
+            self._get_executor(tool).check_tool(tool)
 
     async def __call__(self, call: ValidCall) -> Outcome:  # noqa: C901  # a call of a function costs what a branch does not
         """Run the body.
@@ -169,20 +167,32 @@ class Execute:
         if call.guards is not None:
             call.guards.learn_raised(cause)
         crash = Crashed(cause)
+        if call.tool.errors is None:
+            return Failure(crash)
+        from ..tools import classify_own
+
         return Failure(classify_own(crash, call.tool, self.foreign_text) or crash)
 
     def _get_executor(self, tool: Tool[..., Any]) -> Executor:
         if self.executor is not None and tool.anywhere:
             return self.executor
         executor = self.executors.get(tool.run_in)
-        if executor is not None:
-            return executor
-        if tool.run_in != "process":
-            known = ", ".join(sorted({*self.executors, "process"}))
-            raise SetupError(f"{tool.name}: unknown executor {tool.run_in!r}; known: {known}")
-        from ..executors import get_default_process  # slow to import, and few use it
+        return self._add_built_in(tool) if executor is None else executor
 
-        return self.executors.setdefault("process", get_default_process())
+    def _add_built_in(self, tool: Tool[..., Any]) -> Executor:
+        """Make the executor that a tool is the first one to need: each is loaded only then."""
+        from .. import executors
+
+        if tool.run_in == "loop":
+            made: Executor = executors.Loop()
+        elif tool.run_in == "thread":
+            made = executors.Thread()
+        elif tool.run_in == "process":
+            made = executors.get_default_process()
+        else:
+            known = ", ".join(sorted({*self.executors, *_RUN_ANY, "process"}))
+            raise SetupError(f"{tool.name}: unknown executor {tool.run_in!r}; known: {known}")
+        return self.executors.setdefault(tool.run_in, made)
 
 
 async def _run_counted(call: ValidCall, guards: Guards) -> Outcome:
@@ -216,7 +226,8 @@ async def _run_unmarked(executor: Executor, call: ValidCall) -> object:
     """Count the body as begun from here on, unless the executor has another one that says when it begins."""
     guards = call.guards
     if guards is None or guards.lock is None:
-        begin_body(call)
+        if guards is not None:
+            guards.begin(call)
         return await executor.run(call)
     entry, inside = enter(call, guards, announces_body=False)
     try:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from ..base.options import check_function, check_number, check_type
 from ..engine.compose import Pipeline, Stack
 from ..engine.compose.promises import Promises
-from ..executors import Executor
 from ..messages import Wording
 from ..parameters import Limits
 from ..privacy import ForeignText, Redact
@@ -19,11 +18,11 @@ from .classify import Classify
 from .execute import Execute
 from .resolve import Resolve
 from .retry import Retry
-from .timeout import Timeout
 from .trace import Trace
 from .validate import Validate
 
 if TYPE_CHECKING:
+    from ..executors import Executor
     from ..journal import Journal
     from ..policies import RelayPolicy, RuleSet
     from ..stores import Store
@@ -102,9 +101,9 @@ def standard(
     check_type("standard", "trace", trace, Trace, optional=True)
     sinks, file = [], None
     if store is not None or policy is not None or journal is not None:
-        from . import standard_durable as durable  # most pipelines keep nothing, and load nothing of this
+        from .standard_durable import list_sinks, read_policy_option  # most pipelines keep nothing, and load none of it
 
-        sinks, file = durable.list_sinks(journal), durable.read_policy_option(policy)
+        sinks, file = list_sinks(journal), read_policy_option(policy)
     says = None if policy is file else file  # of rules from code it is the rules alone
     timeout = _or(timeout, None if says is None else says.timeout)
     check_number("standard", "timeout", timeout, above=0, optional=True, unit="seconds")
@@ -141,9 +140,15 @@ def standard(
         check_function("standard", "redact", redact, optional=True)
         pipeline = Pipeline(pipeline.entries, pipeline.wording, Promises(redact, tuple(sinks)))
     if store is not None or file is not None:
-        pipeline = durable.add_stages(pipeline, tools, store, file, policy)
+        from .standard_durable import add_stages
+
+        pipeline = add_stages(pipeline, tools, store, file, policy)
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
-    return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))
+    if timeout is None:
+        return pipeline
+    from .timeout import Timeout
+
+    return pipeline.after("retry", Timeout(timeout))
 
 
 def _or(given: Any, default: object) -> Any:

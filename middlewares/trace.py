@@ -12,23 +12,13 @@ from opentelemetry.trace import TracerProvider
 from ..base.options import check_function, check_type, is_function, is_type, read_items, refuse
 from ..engine.compose import Placement
 from ..privacy import Redact
-from ..telemetry import (
-    SUPPRESS,
-    CallSpans,
-    DeferredSpans,
-    Describe,
-    Invocation,
-    Listeners,
-    LiveSink,
-    Recorder,
-    Sink,
-    Stages,
-    is_live_sink,
-)
+from ..telemetry import SUPPRESS, CallSpans, Invocation, Listeners, LiveSink, Recorder, Sink, is_live_sink
 from ..tools import Tool
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
+
+    from ..telemetry import DeferredSpans, Describe, Stages
 
 
 @attrs.define(eq=False, kw_only=True, repr=False)
@@ -105,7 +95,7 @@ class Trace:
         for place, sink in enumerate(self.sinks):
             if not is_live_sink(sink):
                 check_function("Trace", f"sinks[{place}]", sink)
-        self.deferred = DeferredSpans() if self.defer else None
+        self.deferred = _make_queue() if self.defer else None
         self._spans = CallSpans(
             self.tracer_provider,
             self.deferred,
@@ -151,3 +141,9 @@ class Trace:
         """Make all spans that wait for the deferring thread, on the caller's thread."""
         if self.deferred is not None:
             self.deferred.flush()
+
+
+def _make_queue() -> DeferredSpans:
+    from ..telemetry import DeferredSpans
+
+    return DeferredSpans()

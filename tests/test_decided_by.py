@@ -32,7 +32,7 @@ from toolcall_pipeline import (
     approved,
 )
 from toolcall_pipeline.middlewares import CircuitBreaker, LoopGuard, Quota, RateLimit, Timeout, Trace, standard
-from toolcall_pipeline.telemetry.failures import name_reason
+from toolcall_pipeline.telemetry.attributes import name_reason
 from toolcall_pipeline.testing import FakeClock
 
 LOGGER = "toolcall_pipeline"

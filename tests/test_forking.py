@@ -16,7 +16,7 @@ HELD_FOR_A_CALL = {
     "pipeline/engine/guards/call_guards.py",
     "pipeline/engine/guards/one_effect.py",
     "pipeline/engine/guards/stage_entry.py",
-    "pipeline/engine/guards/time_limit.py",
+    "pipeline/engine/guards/guard.py",
     "pipeline/engine/report/live_report.py",
     "pipeline/hosts/caller_thread.py",
     "pipeline/telemetry/attempt_span.py",

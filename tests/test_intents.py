@@ -498,6 +498,32 @@ async def test_what_a_batch_calls_belongs_to_the_conversation() -> None:
     assert len(desk.done) == 1
 
 
+async def test_threads_that_come_first_together_are_twins() -> None:
+    """What remembers deliveries is made with the first call: of threads that all come first, one runs it."""
+    tools, begun = ToolRegistry(), list[int]()
+
+    @tools.tool
+    def send(n: int) -> int:
+        begun.append(n)
+        return n
+
+    pipeline = standard(tools)
+    outcomes: list[Any] = []
+    together = threading.Barrier(4)
+
+    def call() -> None:
+        together.wait(PATIENT)
+        outcomes.append(anyio.run(pipeline, Call("send", {"n": 7}, "a", conversation="c", reply="r")))
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        await anyio.to_thread.run_sync(thread.join, 60)
+    assert outcomes == [Success(7)] * 4
+    assert begun == [7]
+
+
 async def test_a_twin_waits_in_another_thread() -> None:
     """The same delivery in two event loops at once runs once, and both callers get its answer."""
     tools, begun, go = ToolRegistry(), list[int](), threading.Event()
@@ -532,7 +558,7 @@ async def test_a_twin_waits_in_another_thread() -> None:
 def waiting_for(pipeline: Pipeline) -> list[Any]:
     """Those who wait for a twin."""
     runner: Any = cast("Any", pipeline)._runner
-    return [each for flight in list(runner._flights.waiting.values()) for each in flight.waiting]
+    return [each for flight in list(runner._memory.flights.waiting.values()) for each in flight.waiting]
 
 
 async def wait_for(is_so: Callable[[], bool]) -> None:

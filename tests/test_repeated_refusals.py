@@ -9,7 +9,7 @@ import pytest
 
 from toolcall_pipeline import Call, Failure, Pipeline, ToolRegistry, render
 from toolcall_pipeline.adapters import openai
-from toolcall_pipeline.engine.compose.repeated_refusals import RepeatedRefusals
+from toolcall_pipeline.engine.compose.failure_finisher import RepeatedRefusals
 from toolcall_pipeline.engine.errors import MalformedCall
 from toolcall_pipeline.middlewares import standard
 

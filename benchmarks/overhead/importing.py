@@ -101,7 +101,7 @@ LOADING = Group(
     "modules that are loaded: a count, which no load of the machine changes",
     (
         Row("own modules that an import loads", "modules", "import", budget=6),
-        Row("own modules that a pipeline loads", "modules", "built", budget=160),
+        Row("own modules that a pipeline loads", "modules", "built", budget=110),
         Row("heavy modules that a pipeline loads", "modules", "heavy", budget=0),
     ),
     _loading,

@@ -1,17 +1,20 @@
-"""The commands of ``toolcall``."""
+"""The commands of ``toolcall``.
+
+What a command takes is said where it is declared, and where it is done; click hands it on by name.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
 from .command_errors import UsageError, print_command_errors
 from .journal_options import explain, replay, report
 from .operator_commands import approvals, audit, ledger
-from .shared_options import Asked, Worded, asker_options, journal_option, store_option, wording_options
+from .shared_options import Asked, asker_options, journal_option, store_option, wording_options
 
 
 @click.group()
@@ -149,22 +152,7 @@ def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # a
 @asker_options
 @wording_options
 @journal_option
-def run(
-    target: str,
-    calls: str,
-    output: Path,
-    concurrency: int | None,
-    timeout: float | None,
-    attempts: int | None,
-    executor: str | None,
-    workers: int | None,
-    resume: bool,  # noqa: FBT001  # click passes it by name
-    rerun_unknown: bool,  # noqa: FBT001  # as above
-    follow: bool,  # noqa: FBT001  # as above
-    asked: Asked,
-    worded: Worded,
-    journal: Path | None,
-) -> None:
+def run(asked: Asked, **options: Any) -> None:
     """Run a file of calls, one JSON object per line.
 
     MODULE:REGISTRY names a ToolRegistry, a Pipeline, or a function without required parameters that returns one. The
@@ -195,22 +183,7 @@ def run(
     from .run.run_command import run
 
     with print_command_errors():
-        code = run(
-            target,
-            calls,
-            output,
-            Asker.load(*asked),
-            worded,
-            concurrency=concurrency,
-            timeout=timeout,
-            attempts=attempts,
-            executor=executor,
-            workers=workers,
-            resume=resume,
-            rerun_unknown=rerun_unknown,
-            follow=follow,
-            journal=journal,
-        )
+        code = run(asker=Asker.load(*asked), **options)
     sys.exit(code)
 
 
@@ -224,17 +197,7 @@ def run(
 @asker_options
 @wording_options
 @journal_option
-def call(
-    target: str,
-    name: str,
-    arguments: str | None,
-    as_json: bool,  # noqa: FBT001  # click passes it by name
-    trace: bool,  # noqa: FBT001  # as above
-    timeout: float | None,
-    asked: Asked,
-    worded: Worded,
-    journal: Path | None,
-) -> None:
+def call(asked: Asked, **options: Any) -> None:
     """Make one call, and print what the model is told.
 
     MODULE:REGISTRY names a ToolRegistry, a Pipeline, or a function without required parameters that returns one. The
@@ -253,10 +216,7 @@ def call(
     from .call_command import call
 
     with print_command_errors():
-        asker = Asker.load(*asked)
-        code = call(
-            target, name, arguments, asker, worded, as_json=as_json, trace=trace, timeout=timeout, journal=journal
-        )
+        code = call(asker=Asker.load(*asked), **options)
     sys.exit(code)
 
 
@@ -351,16 +311,7 @@ def bench(
 @journal_option
 @store_option
 @click.argument("command", metavar="[--] [COMMAND]...", nargs=-1, type=click.UNPROCESSED)
-def proxy(
-    config: Path | None,
-    trust_annotations: bool,  # noqa: FBT001  # click passes it by name
-    url: str | None,
-    headers: tuple[str, ...],
-    command: tuple[str, ...],
-    worded: Worded,
-    journal: Path | None,
-    store: str | None,
-) -> None:
+def proxy(**options: Any) -> None:
     """Stand between a client of MCP and the server that COMMAND starts.
 
     In the settings of a client, put `toolcall proxy --` in front of the command of the server. Calls of tools pass the
@@ -376,16 +327,7 @@ def proxy(
     from .proxy_command import proxy
 
     with print_command_errors():
-        code = proxy(
-            command,
-            config=config,
-            trust_annotations=trust_annotations,
-            url=url,
-            headers=headers,
-            worded=worded,
-            journal=journal,
-            store=store,
-        )
+        code = proxy(**options)
     sys.exit(code)
 
 
@@ -414,16 +356,7 @@ def proxy(
 @asker_options
 @wording_options
 @journal_option
-def serve(
-    target: str,
-    http: str | None,
-    allowed: tuple[str, ...],
-    asked: Asked,
-    worded: Worded,
-    journal: Path | None,
-    policy: Path | None,
-    store: str | None,
-) -> None:
+def serve(asked: Asked, **options: Any) -> None:
     """Serve your tools to clients of MCP.
 
     MODULE:PIPELINE names a Pipeline, a ToolRegistry, or a function without required parameters that returns one. The
@@ -440,16 +373,7 @@ def serve(
     from .serve_command import serve
 
     with print_command_errors():
-        code = serve(
-            target,
-            Asker.load(*asked),
-            worded,
-            http=http,
-            allowed=allowed,
-            journal=journal,
-            policy=policy,
-            store=store,
-        )
+        code = serve(asker=Asker.load(*asked), **options)
     sys.exit(code)
 
 

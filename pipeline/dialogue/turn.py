@@ -23,8 +23,8 @@ from .requests import Request
 from .turn_state import Hints, TurnState
 
 if TYPE_CHECKING:
-    from ..messages.style import Profile
     from ..messages.templates import Texts
+    from ..messages.wording import Profile
 
 
 class Model(Protocol):

@@ -7,5 +7,5 @@ from .rendering import ToolCallError as ToolCallError
 from .rendering import raise_for_error as raise_for_error
 from .rendering import render as render
 from .rewriting import enhance as enhance
-from .style import Profile as Profile
+from .wording import Profile as Profile
 from .wording import Wording as Wording

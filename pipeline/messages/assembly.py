@@ -27,10 +27,10 @@ from .default import (
 from .fields import as_question, fields_of, question_in, template_key
 from .repair_notes import describe_repairs
 from .structured import add_note, build_error_json, build_value_json
-from .style import FULL, Profile, Verbosity, get_profile, get_verbosity
 from .templates import Templates, Texts, compile_templates
 from .text import as_sentence, join_blocks, replace_surrogates, shorten, strip_prefix, to_one_line, truncate
 from .values import as_json, as_text, elide_middle
+from .wording import FULL, Profile, Verbosity, get_profile, get_verbosity
 
 _INVALID_VALUE = ("Invalid parameter value", "Invalid parameters: ")
 

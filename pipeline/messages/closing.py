@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from ..base.foreign_values import or_default
 from ..base.nesting import refuse_deep
 from ..engine.errors import InvalidParams, MalformedCall, ToolError
-from .style import Verbosity
+from .wording import Verbosity
 
 # The first is the last line of Pydantic AI. A small model sent its call again unchanged without it, and less often with
 # the form: see benchmarks/texts.

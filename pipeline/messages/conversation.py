@@ -13,7 +13,7 @@ from ..engine.call import Call, Outcome
 from ..engine.errors import Repair, ToolError
 from ..privacy import PublicText
 from .rendering import read_tool_name, render
-from .style import Profile, get_profile, get_verbosity
+from .wording import Profile, get_profile, get_verbosity
 
 if TYPE_CHECKING:
     from .templates import Texts

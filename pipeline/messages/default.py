@@ -28,7 +28,6 @@ from ..engine.errors import (
 )
 from .author_words import add_author_words, message_of
 from .closing import Closing, close
-from .style import NORMAL, Verbosity
 from .text import (
     add_prefix,
     as_sentence,
@@ -44,6 +43,7 @@ from .text import (
     to_one_line,
     truncate,
 )
+from .wording import NORMAL, Verbosity
 
 INVALID = "Error: Invalid parameters."  # for an error without a problem
 MORE = "Error: And {} more of these."

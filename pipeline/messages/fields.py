@@ -19,9 +19,9 @@ from ..engine.errors import (
 )
 from .author_words import CORRUPTED_KEY
 from .default import default_text, explain_fix, format_available, format_suggestions, state_problem
-from .style import Verbosity
 from .templates import Fields, TemplateKey
 from .text import format_wait, is_known_time, round_seconds, shorten, strip_prefix, to_one_line
+from .wording import Verbosity
 
 # How an attribute of an error fills a template, by the attribute's name. All others are names, and are shortened.
 _FORMATS: Mapping[str, Callable[[Any], str]] = {

@@ -18,9 +18,8 @@ from .text import replace_surrogates
 from .values import as_text, elide_middle, write_data
 
 if TYPE_CHECKING:
-    from .style import Profile
     from .templates import Texts
-    from .wording import Wording
+    from .wording import Profile, Wording
 
 _LIMIT = 100_000  # characters: a longer value would fill the context of many models
 _MAX_KEPT = 64  # texts of one tool

@@ -22,8 +22,8 @@ from ..engine.errors import (
 )
 from .author_words import build_facts, details_of, wait_of
 from .default import MAX_TOOLS, UNAVAILABLE, find_position, format_suggestions, is_whole_text
-from .style import Verbosity
 from .text import as_sentence, is_known_time, round_wait, shorten, strip_prefix, to_one_line, truncate
+from .wording import Verbosity
 
 _NO_TEXT = "Tool execution failed"  # the document's own, for an error without a text
 _ESCAPED = 8  # characters of JSON that one character of text may become, with a margin

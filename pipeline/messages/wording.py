@@ -1,20 +1,120 @@
-"""Wording: how the texts for the model are worded, once for a whole pipeline."""
+"""Wording: how the texts for the model are worded. Profile chooses the words, Verbosity the amount."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import attrs
 
 from ..base.options import check_count
 from ..base.setup_error import SetupError
-from .style import Profile, get_profile, get_verbosity
 
 if TYPE_CHECKING:
-    from .templates import Texts
+    from .templates import Templates, Texts
 
 T = TypeVar("T")
+CHARACTERS_PER_TOKEN = 4  # the usual estimate for English
+
+
+class Verbosity(NamedTuple):
+    """The length of a text for the model.
+
+    Attributes:
+        name: The name that `render` takes.
+        tokens: The budget of the whole text, in tokens of `CHARACTERS_PER_TOKEN`.
+        max_problems: How many problems of one call are shown. A list of a thousand wrong items has one cause.
+        max_expected: Characters of the text that describes the expected value of one parameter.
+        hints: Whether a line of help follows the line of a problem, and a text about missing parameters ends with the
+            form of valid arguments.
+        details: Whether to show all further details, and the form of valid arguments for any wrong parameter.
+    """
+
+    name: str
+    tokens: int
+    max_problems: int
+    max_expected: int
+    hints: bool
+    details: bool
+
+    @property
+    def characters(self) -> int:
+        """The budget of the whole text, in characters."""
+        return self.tokens * CHARACTERS_PER_TOKEN
+
+
+TERSE = Verbosity("terse", 250, 20, 300, hints=False, details=False)
+NORMAL = Verbosity("normal", 2_000, 20, 1_000, hints=True, details=False)
+FULL = Verbosity("full", 4_000, 50, 2_000, hints=True, details=True)
+_VERBOSITIES = {each.name: each for each in (TERSE, NORMAL, FULL)}
+
+
+def get_verbosity(name: str) -> Verbosity:
+    """Return the verbosity of that name.
+
+    Raises:
+        SetupError: No verbosity has that name.
+    """
+    found = _VERBOSITIES.get(name) if isinstance(cast("object", name), str) else None
+    if found is None:
+        raise SetupError(f"unknown verbosity {name!r}; known: {', '.join(_VERBOSITIES)}")
+    return found
+
+
+def _as_dict(templates: Mapping[str, Texts]) -> dict[str, Texts]:
+    try:
+        return dict(templates)
+    except (TypeError, ValueError) as exc:
+        raise SetupError(f"`templates` of a Profile must be a mapping: {exc}") from exc
+
+
+@attrs.frozen
+class Profile:
+    """A set of texts for errors. An error without a template gets the default text.
+
+    Args:
+        name: A name for the developer.
+        templates: Texts by key, see `toolcall_pipeline.messages.templates`. Default: none.
+        hints: Add the line of help below a problem that a template describes. Default True.
+        questions: Keep an approved text that is a question already, without a template. Default False.
+        json: Make one JSON object in place of a text, for values too. Default False.
+
+    Raises:
+        SetupError: A template is not valid.
+    """
+
+    name: str
+    templates: Mapping[str, Texts] = attrs.field(default={}, converter=_as_dict, hash=False)
+    hints: bool = True
+    questions: bool = False
+    json: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if self.templates:
+            _ = self.compiled
+
+    @property
+    def compiled(self) -> Templates:
+        """The templates, parsed."""
+        from .templates import compile_templates  # 4 ms, and the default texts do without
+
+        return compile_templates(self.templates)
+
+
+def get_profile(profile: str | Profile) -> Profile:
+    """Return the profile itself, or the one of `toolcall_pipeline.messages.profiles` that has the name.
+
+    Raises:
+        SetupError: No profile has that name.
+    """
+    if isinstance(profile, Profile):
+        return profile
+    from .profiles import PROFILES  # 5 ms, and the default texts do without
+
+    found = PROFILES.get(profile) if isinstance(cast("object", profile), str) else None
+    if found is None:
+        raise SetupError(f"unknown profile {profile!r}; known: {', '.join(PROFILES)}")
+    return found
 
 
 def _named(option: str, read: Callable[[], T]) -> T:

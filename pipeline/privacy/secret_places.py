@@ -155,11 +155,6 @@ class SecretSchema:
             self._facts[id(forms)] = made
         return made
 
-    @property
-    def has_secret_names(self) -> bool:
-        """Whether names are secret anywhere."""
-        return any("propertyNames" in node for node in _every_node(self.schema))
-
     def count_first(self, forms: Sequence[Form]) -> int:
         """Count the items of the array at a place that may have subschemas of their own."""
         return max((len(_items(form.get("prefixItems"))) for form in forms), default=0)

@@ -24,9 +24,7 @@ from ..engine.errors import Landed
 from ..engine.report import AttemptRow
 from ..privacy import get_logger
 from ..tools.definition import Tool
-from .attributes import make_attempt_start
-from .failures import NO_FACTS, Facts
-from .spans import INTERNAL, end_span
+from .attributes import INTERNAL, NO_FACTS, Facts, end_span, make_attempt_start
 
 _logger = get_logger()
 STARTS_ATTEMPT = FaultBarrier(_logger, "The span of an attempt could not be started", BaseException)

@@ -1,4 +1,8 @@
-"""The attributes of the spans of calls and attempts: those known at the start, and those known at the end."""
+"""The attributes of the spans of calls and attempts: those known at the start, and those known at the end.
+
+Failures are told by names of classes, declared parameters and rules, without content: the text of a private cause, a
+value, or a name that a model made up.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,15 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from opentelemetry.trace import Span
+from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from ..base import semconv
-from ..engine.errors import Repair
+from ..base.foreign_values import FaultBarrier
+from ..engine.errors import Denied, InvalidParams, MalformedCall, Repair, TimedOut, Unavailable
 from ..engine.report import NO_EXECUTOR, CallReport, LiveReport, find_decision, kind_of
+from ..privacy import RemoteCause, get_logger
 from ..privacy.secret_places import show_paths
+from ..tools.definition import Tool
 
 # The name and the attributes at the start of a call span. A sampler decides by both, so they are final. A plain tuple:
 # unpacking a NamedTuple takes three times as long.
@@ -20,6 +27,40 @@ SpanStart: TypeAlias = tuple[str, Mapping[str, str | int]]
 _MAX_REPAIRS = 20  # of one call
 _OF_THE_NAME = frozenset(("alias", "canonical_name", "provider_name", "transport_noise"))  # rules for the tool's name
 _MAX_DESCRIPTION = 1_000  # characters
+INTERNAL = SpanKind.INTERNAL
+Facts: TypeAlias = Mapping[str, str | list[str]]
+NO_FACTS: Facts = {}
+_logger = get_logger()
+_DESCRIBES = FaultBarrier(_logger, "A failure could not be described")
+_ENDS = FaultBarrier(_logger, "A span could not be ended", BaseException)  # span processors are foreign code
+_MAX_PROBLEMS = 20  # per call
+_MAX_STATUS = 1_000  # characters
+_MAX_RULE = 40  # characters
+_OF_A_CHECK = "validator"  # the rule of a validator of the tool's author
+# Reasons why a tool may not be called now. Any other reason is a text of its author and may contain anything.
+_REASONS = frozenset(
+    (
+        "disabled",
+        "paused",
+        "unregistered",
+        "rate_limited",
+        "breaker_open",
+        "quota",
+        "busy",
+        "changed",
+        "disconnected",
+        "unlisted",
+        "store_away",
+        "not_open",
+        "approvals cannot be reached",
+        "approvals are not open in this process, or its lease ended",
+        "the audit cannot be reached",
+        "the ledger cannot be reached",
+        "the ledger is not open in this process, or its lease ended",
+        "the lease of this process ended",
+        "this very call still runs; its result is not known yet",
+    )
+)
 _MAX_NAME = 128  # characters of a name or an id, which a model or a provider may make of any length
 
 
@@ -122,3 +163,102 @@ def to_wire_text(value: object, max_length: int = _MAX_NAME) -> str:
     An exporter drops an attribute that contains a lone surrogate.
     """
     return str(value)[:max_length].encode(errors="replace").decode()
+
+
+def list_problems(error: InvalidParams, tool: Tool[..., Any] | None) -> list[tuple[str, str]]:
+    """Return the parameters and the rules that they break, at most 20; "" stands for the arguments as a whole."""
+    schema = error.schema if tool is None else tool.schema
+    problems = error.problems[:_MAX_PROBLEMS]
+    paths = show_paths(schema, [problem.path for problem in problems])
+    return [(path, _name_rule(problem.rule)) for path, problem in zip(paths, problems, strict=True)]
+
+
+def _name_rule(rule: str) -> str:
+    """Return the rule if it is an identifier, as all of ours are. A custom stage may put a text with a value there."""
+    return rule if len(rule) <= _MAX_RULE and rule.removeprefix("$").isidentifier() else _OF_A_CHECK
+
+
+def describe_failure(error: object, tool: Tool[..., Any] | None, decided_by: str = "") -> Facts:
+    """Return the attributes that say why a call or an attempt failed, beside its ``error.type``.
+
+    Args:
+        error: A `ToolError`, or the exception that a stage raised. None: nothing is known.
+        tool: The tool, or None if it was not found.
+        decided_by: The stage that decided, which is not named again. Default "": none.
+
+    Returns:
+        An empty mapping if there is nothing to add.
+    """
+    if error is None:
+        return NO_FACTS
+    with _DESCRIBES:  # a custom stage may make an error of any shape, and a schema may have any shape
+        return _describe(error, tool, decided_by)
+    return NO_FACTS
+
+
+def _describe(error: object, tool: Tool[..., Any] | None, decided_by: str) -> Facts:
+    facts: dict[str, str | list[str]] = {}
+    if isinstance(error, InvalidParams):
+        facts[semconv.PROBLEMS] = [
+            to_wire_text(f"{path or 'arguments'}: {rule}") for path, rule in list_problems(error, tool)
+        ]
+    if reason := find_reason(error, tool, decided_by):
+        facts[semconv.REASON] = reason
+    cause: object = error if isinstance(error, BaseException) else getattr(error, "cause", None)
+    kind = getattr(cause, "kind", None)  # the cause of an OutcomeUnknown is another error
+    if isinstance(kind, str) and not isinstance(cause, BaseException):
+        facts[semconv.CAUSE] = kind
+        cause = getattr(cause, "cause", None)
+    if isinstance(cause, BaseException):
+        name = cause.type_name if isinstance(cause, RemoteCause) else type(cause).__name__
+        facts[semconv.EXCEPTION_TYPE] = to_wire_text(name)
+    return facts
+
+
+def name_reason(error: object) -> str:
+    """Low-cardinality reason from our fixed list; "" if unknown or author-supplied."""
+    match error:
+        case Unavailable(reason=reason) if reason in _REASONS:
+            return reason
+        case MalformedCall(truncated=True):
+            return "truncated"
+        case TimedOut(still_running=True):
+            return "still_running"
+        case _:
+            return ""
+
+
+def find_reason(error: object, tool: Tool[..., Any] | None, decided_by: str = "") -> str:
+    """The reason of `name_reason`, or who refused; "" if the error has neither."""
+    return name_reason(error) or _find_refuser(error, tool, decided_by)
+
+
+def _find_refuser(error: object, tool: Tool[..., Any] | None, decided_by: str) -> str:
+    """The party that refused, if it is a name as one writes it in code, and neither the tool nor the stage."""
+    by: Any = error.by if isinstance(error, Denied) else ""  # a custom stage may put anything there
+    if not (isinstance(by, str) and len(by) <= _MAX_RULE and by.isidentifier()):
+        return ""
+    return "" if by in (decided_by, None if tool is None else tool.name) else by
+
+
+def describe_status(verdict: str, facts: Facts) -> str:
+    """Return the description of a failed span's status: its kind and the facts."""
+    parts: list[str] = []
+    for value in facts.values():
+        parts += [value] if isinstance(value, str) else value
+    return to_wire_text(f"{verdict}: {', '.join(parts)}" if parts else verdict, _MAX_STATUS)
+
+
+def end_span(span: Span, verdict: str | None, end: int, facts: Facts | None = None) -> None:
+    """End a span: red with ``error.type`` and the facts if there is a verdict, else with its status unset.
+
+    With ``facts`` None, as for a stage, the status has no description. The status OK belongs to the application, says
+    the specification. Exceptions of span processors are logged.
+    """
+    with _ENDS:
+        if verdict is not None:
+            span.set_attribute(semconv.ERROR_TYPE, verdict)
+            if facts:
+                span.set_attributes(facts)
+            span.set_status(StatusCode.ERROR, None if facts is None else describe_status(verdict, facts))
+        span.end(end)

@@ -1,32 +1,68 @@
-"""CallSpans: starts the span of each call and returns the recorder for it."""
+"""CallSpans: starts the span of each call and returns the recorder for it.
+
+What records a call is loaded with the first span that is recorded: most processes have no provider.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from time import time_ns
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from opentelemetry import trace
-from opentelemetry.context import Context, get_current
-from opentelemetry.trace import INVALID_SPAN, Tracer, TracerProvider, get_current_span
+from opentelemetry.context import Context, attach, detach, get_current
+from opentelemetry.trace import (
+    INVALID_SPAN,
+    Span,
+    Tracer,
+    TracerProvider,
+    get_current_span,
+    set_span_in_context,
+)
 
 from ..base.foreign_values import is_interrupt
-from ..base.semconv import INVOKE_AGENT, SCHEMA_URL, SCOPE, SPAN_KIND, SUPPRESS, VERSION
-from ..engine.report import Recorder
+from ..base.semconv import CAPTURE, INVOKE_AGENT, SCHEMA_URL, SCOPE, SPAN_KIND, SUPPRESS, VERSION
+from ..engine.report import AttemptRow, LiveReport, Recorder
 from ..privacy import get_logger
 from ..tools.definition import Tool
-from .attributes import UNKNOWN_TOOL, SpanStart, make_span_start, step_back
-from .deferred import DeferredSpans
-from .detail import ChainTracer, SpanDetail, Stages, captures_content
-from .own_attributes import Describe
-from .recorders import SampledOutRecorder, SpanOptions, SpanRecorder
-from .spans import INTERNAL
+from .attributes import INTERNAL, UNKNOWN_TOOL, SpanStart, make_span_start, step_back
 from .trace_context import AGENT, HOSTED, Invocation, start_turn
+
+if TYPE_CHECKING:
+    from .deferred import DeferredSpans
+    from .detail import Stages
+    from .own_attributes import Describe
+    from .recorders import SpanOptions, SpanRecorder
 
 _logger = get_logger()
 _UNRECORDED = 100  # calls in a row without a provider, after which calls skip asking for a moment
 _MOMENT = 100_000  # ns; asking OpenTelemetry costs a quarter of a call
 _MAX_TOOLS = 10_000  # tools to remember; an application may register new ones without end
+_CAPTURE_VALUES = frozenset(("TRUE", "1", "SPAN_ONLY", "SPAN_AND_EVENT"))  # of the environment variable, in upper case
+
+
+class SampledOutRecorder:
+    """Keeps the span of a call that was sampled out current, so that spans inside it are sampled out too."""
+
+    is_sampled = False
+    offset = 0
+    live_sinks = ()  # defined, because looking up a missing attribute takes five times as long
+
+    def __init__(self, span: Span, context: Context) -> None:
+        self._span = span
+        self._token = attach(set_span_in_context(span, context))
+
+    def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
+        """Do nothing."""
+
+    def attempt_ends(self, opened: object, row: AttemptRow, error: object = None) -> None:
+        """Do nothing."""
+
+    def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:  # noqa: ARG002
+        """Leave the context of the span, and end it."""
+        detach(self._token)
+        self._span.end()
 
 
 class CallSpans:
@@ -55,10 +91,12 @@ class CallSpans:
     ) -> None:
         tracer = trace.get_tracer(SCOPE, VERSION, provider, SCHEMA_URL)
         self._tracer, self._start_span = tracer, tracer.start_span
-        inner = cast("Tracer", ChainTracer(tracer)) if openinference else tracer
         content = captures_content() if content is None else content
-        detail = SpanDetail(stages, content, openinference, principal, describe)
-        self._options = SpanOptions(inner, deferred, detail)
+        self._deferred = deferred
+        self._detail = stages, content, openinference, principal, describe  # the arguments of a `SpanDetail`
+        self._records: tuple[type[SpanRecorder], SpanOptions] | None = None
+        if provider is not None:  # else with the first span that is recorded
+            self._load()
         self._of_turns = {SPAN_KIND: "AGENT"} if openinference else {}
         # By tool name. Every call looks here, recorded or not: a plain dict takes 20 ns, a dict with
         # __missing__ twice as long, functools.lru_cache four times.
@@ -100,7 +138,8 @@ class CallSpans:
             if self._unrecorded:
                 self._unrecorded = self.unrecorded_until = 0
             if span.is_recording():
-                return SpanRecorder(self._options, span, started, context, named=tool is not None or is_counted)
+                recorder, options = self._records or self._load()
+                return recorder(options, span, started, context, named=tool is not None or is_counted)
             return SampledOutRecorder(span, context) if span.get_span_context().is_valid else None
         except BaseException as exc:  # as a `FaultBarrier`, without its 2,000 instructions in each call
             if is_interrupt(exc):
@@ -122,11 +161,25 @@ class CallSpans:
         span = start_turn(self._tracer, INVOKE_AGENT, self._of_turns, context)
         return None if span is INVALID_SPAN else Invocation(lambda about, outer: span)  # noqa: ARG005  # it has begun
 
+    def _load(self) -> tuple[type[SpanRecorder], SpanOptions]:
+        from .detail import ChainTracer, SpanDetail
+        from .recorders import SpanOptions, SpanRecorder
+
+        detail = SpanDetail(*self._detail)
+        inner = cast("Tracer", ChainTracer(self._tracer)) if detail.openinference else self._tracer
+        self._records = SpanRecorder, SpanOptions(inner, self._deferred, detail)
+        return self._records
+
     def _add_start(self, tool: str) -> SpanStart:
         if len(self._starts) >= _MAX_TOOLS:
             self._starts.clear()
         start = self._starts[tool] = make_span_start(tool)
         return start
+
+
+def captures_content() -> bool:
+    """Whether the environment asks for arguments and results on spans."""
+    return os.environ.get(CAPTURE, "").strip().upper() in _CAPTURE_VALUES
 
 
 def _read_context(context: Context, name: str, attributes: Mapping[str, str | int]) -> tuple[SpanStart, bool]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
@@ -74,7 +73,6 @@ Stages: TypeAlias = bool | Literal["notable"]
 NOTABLE_STAGES: Stages = "notable"
 _MAX_CONTENT = 10_000  # characters of the arguments, and of the result
 _MAX_RENDERED = 100_000  # characters of a rendered value, before the text is cut to _MAX_CONTENT
-_CAPTURE_VALUES = frozenset(("TRUE", "1", "SPAN_ONLY", "SPAN_AND_EVENT"))  # of the environment variable, in upper case
 
 
 @attrs.frozen
@@ -100,11 +98,6 @@ class SpanDetail:
     def __attrs_post_init__(self) -> None:
         more = self.content or self.openinference or self.principal or self.describe is not None
         object.__setattr__(self, "more", more)  # the class is frozen
-
-
-def captures_content() -> bool:
-    """Whether the environment asks for arguments and results on spans."""
-    return os.environ.get(semconv.CAPTURE, "").strip().upper() in _CAPTURE_VALUES
 
 
 def set_detail_attributes(span: Span, report: LiveReport, detail: SpanDetail) -> None:

@@ -19,7 +19,7 @@ from ..base.forking import register_after_fork
 from ..base.options import check_count, check_type
 from ..engine.report import CallReport, LiveReport, Row
 from ..privacy import get_logger
-from .detail import captures_content
+from .call_spans import captures_content
 from .event_rows import PROGRESS, RESULT, Event, begin_event, end_event, events_of, row_event
 
 _DIGITS = 15  # at most, of a number in an id

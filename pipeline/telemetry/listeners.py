@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter_ns, time_ns
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from opentelemetry.context import get_current
 
@@ -14,13 +14,14 @@ from ..base.semconv import OTHER, SUPPRESS
 from ..engine.report import AttemptRow, CallReport, LiveReport, LiveSink, Recorder, is_live_sink, notify
 from ..privacy import get_logger
 from ..tools.definition import Tool
-from .deferred import DeferredSpans
 from .logs import flow, log_flow
-from .metrics import Instruments, make_instruments, measure
-from .recorders import SpanRecorder
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
+
+    from .deferred import DeferredSpans
+    from .metrics import Instruments
+    from .recorders import SpanRecorder
 
 Sink: TypeAlias = Callable[[CallReport], object]  # runs in the caller's thread, so it must not block
 
@@ -81,9 +82,9 @@ class FanOutRecorder:
 
     def _measure(self, metrics: Instruments, report: LiveReport, verdict: str | None) -> None:
         if self._deferred is None:
-            notify(metrics.record, measure(report, verdict, None))
+            notify(metrics.record, metrics.measure(report, verdict, None))
         else:
-            self._deferred.measure_later(metrics, measure(report, verdict, get_current()))
+            self._deferred.measure_later(metrics, metrics.measure(report, verdict, get_current()))
 
 
 _logger = get_logger()
@@ -117,6 +118,7 @@ class Listeners:
         self._sinks = tuple(sink for sink in sinks if not is_live_sink(sink))
         self._meter_provider, self._stage_durations = meter_provider, stage_durations
         self._metrics: Instruments | None = None
+        self._recorder: type[SpanRecorder] | None = None  # loaded with the metrics, which it counts as well
         self._active_sinks: Sequence[Sink] = ()  # the sinks, and the debug log while it is on
         self._looked = 0  # wall clock, ns
 
@@ -134,8 +136,8 @@ class Listeners:
         if not self._active_sinks and not self._live_sinks:
             if metrics is None:
                 return span
-            if type(span) is SpanRecorder:
-                span.count(metrics, tool)  # one recorder for both: a third of the cost of two
+            if type(span) is self._recorder:
+                cast("SpanRecorder", span).count(metrics, tool)  # one recorder for both: a third of the cost of two
                 return span
         return FanOutRecorder(span, tool, metrics, self._active_sinks, self._live_sinks, self._deferred)
 
@@ -150,8 +152,19 @@ class Listeners:
 
     def _find_metrics(self) -> Instruments | None:
         with FaultBarrier(_logger, "Metrics could not be set up", BaseException):  # a meter provider is foreign code
-            found = make_instruments(self._meter_provider, stages=self._stage_durations)
-            if found is not None and self._deferred is not None:
+            from opentelemetry import metrics
+
+            provider = self._meter_provider
+            source = provider if provider is not None else metrics.get_meter_provider()
+            # The API's own providers record nothing, but their instruments would still cost each call a little.
+            if isinstance(source, metrics.NoOpMeterProvider) or type(source).__module__.startswith(metrics.__name__):
+                return None
+            from .metrics import make_instruments
+            from .recorders import SpanRecorder
+
+            self._recorder = SpanRecorder
+            found = make_instruments(source, stages=self._stage_durations)
+            if self._deferred is not None:
                 self._deferred.report_to(found)
             return found
         return None

@@ -28,8 +28,7 @@ from ..engine.errors import (
 )
 from ..engine.report import CallReport, kind_of
 from ..privacy import WITHHELD, get_logger, make_mask, make_safe
-from .attributes import list_repairs
-from .failures import find_reason, list_problems
+from .attributes import find_reason, list_problems, list_repairs
 from .trace_context import read_agent
 
 if TYPE_CHECKING:

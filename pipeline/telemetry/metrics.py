@@ -15,7 +15,7 @@ from ..base.forking import register_after_fork
 from ..engine.errors import Repair
 from ..engine.report import AttemptRow, LiveReport, StageRow, find_decider
 from ..privacy import get_logger
-from .failures import name_reason
+from .attributes import name_reason
 from .queues import measure_queues
 from .spans import collect_verdicts
 from .trace_context import label_agent
@@ -124,6 +124,21 @@ class Instruments:
         """Count calls that lost their deferred spans."""
         self._dropped.add(calls)
 
+    @staticmethod
+    def measure(report: LiveReport, verdict: str | None, context: Context | None) -> Measurement:
+        """Extract what to record of an ended call. ``context`` is the one it ran in; None means the current one."""
+        tool = report.tool
+        return (
+            semconv.OTHER if tool is None else tool.name,
+            report.ended - report.started,
+            verdict,
+            "" if verdict is None else name_reason(report.error),
+            report.repairs,
+            report.rows,
+            report.attempt_rows,
+            context,
+        )
+
     def record(self, measurement: Measurement) -> None:
         """Record an ended call, in its own context, so that an exemplar leads to its trace."""
         tool, ns, verdict, reason, repairs, rows, attempts, context = measurement
@@ -147,21 +162,6 @@ class Instruments:
                 self._stage.record(own / 1e9, _with_error(labels, decided), context)
 
 
-def measure(report: LiveReport, verdict: str | None, context: Context | None) -> Measurement:
-    """Extract the data to record from an ended call. ``context`` is the one it ran in; None means the current one."""
-    tool = report.tool
-    return (
-        semconv.OTHER if tool is None else tool.name,
-        report.ended - report.started,
-        verdict,
-        "" if verdict is None else name_reason(report.error),
-        report.repairs,
-        report.rows,
-        report.attempt_rows,
-        context,
-    )
-
-
 def record_safely(instruments: Instruments, measurement: Measurement) -> None:
     """Record an ended call. A meter provider is foreign code: log an exception that it raises."""
     with _MEASURES:
@@ -172,13 +172,7 @@ def _with_error(labels: dict[str, str], verdict: str | None) -> dict[str, str]:
     return labels if verdict is None else labels | {semconv.ERROR_TYPE: verdict}
 
 
-def make_instruments(provider: MeterProvider | None, *, stages: bool) -> Instruments | None:
-    """Return the instruments of a provider, by default the global one; None while it records nothing."""
-    from opentelemetry import metrics
-
-    source = provider if provider is not None else metrics.get_meter_provider()
-    # The API's own providers record nothing, but their instruments would still cost each call a little.
-    if isinstance(source, metrics.NoOpMeterProvider) or type(source).__module__.startswith("opentelemetry.metrics"):
-        return None
+def make_instruments(source: MeterProvider, *, stages: bool) -> Instruments:
+    """Return the instruments of a provider that records."""
     meter = source.get_meter(semconv.SCOPE, semconv.VERSION, semconv.SCHEMA_URL)
     return Instruments(meter, find_active_calls(source, meter), stages=stages)

@@ -1,4 +1,4 @@
-"""The recorders of one call's spans: for a call that is recorded, and for a call that was sampled out."""
+"""SpanRecorder: makes the spans of one call that is recorded."""
 
 from __future__ import annotations
 
@@ -17,39 +17,15 @@ from ..engine.report import AttemptRow, LiveReport, StageRow
 from ..privacy import get_logger
 from ..tools.definition import Tool
 from .attempt_span import STARTS_ATTEMPT, AttemptSpan, set_ended_attributes, start_attempt
-from .attributes import make_span_start, set_call_attributes
+from .attributes import NO_FACTS, describe_failure, end_span, make_span_start, set_call_attributes
 from .deferred import DeferredSpans
 from .detail import NOTABLE_STAGES, SpanDetail, set_detail_attributes, sum_stage_durations
-from .failures import NO_FACTS, describe_failure
-from .metrics import Instruments, measure, record_safely
-from .spans import Anchors, end_span, has_notable, make_stage_spans
+from .metrics import Instruments, record_safely
+from .spans import Anchors, has_notable, make_stage_spans
 
 _RECORDS = FaultBarrier(get_logger(), "A call could not be recorded", BaseException)
 _TOGETHER = 5_000  # ns; reading two clocks takes a tenth of it
 _MAX_READINGS = 4
-
-
-class SampledOutRecorder:
-    """Keeps the span of a call that was sampled out current, so that spans inside it are sampled out too."""
-
-    is_sampled = False
-    offset = 0
-    live_sinks = ()  # defined, because looking up a missing attribute takes five times as long
-
-    def __init__(self, span: Span, context: Context) -> None:
-        self._span = span
-        self._token = attach(set_span_in_context(span, context))
-
-    def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
-        """Do nothing."""
-
-    def attempt_ends(self, opened: object, row: AttemptRow, error: object = None) -> None:
-        """Do nothing."""
-
-    def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:  # noqa: ARG002
-        """Leave the context of the span, and end it."""
-        detach(self._token)
-        self._span.end()
 
 
 @attrs.frozen
@@ -201,7 +177,7 @@ class SpanRecorder:
         self._running.pop()
         if report is None:
             return
-        measurement, deferred = measure(report, verdict, self._anchors[0][0]), self._options.deferred
+        measurement, deferred = metrics.measure(report, verdict, self._anchors[0][0]), self._options.deferred
         if deferred is None:
             record_safely(metrics, measurement)
         else:

@@ -1,4 +1,4 @@
-"""End spans, find the stage that decided a failure, and make the spans of stages from a report.
+"""Find the stage that decided a failure, and make the spans of stages from a report.
 
 Stage spans are made when the call is over, with past timestamps; the specification allows that (trace/api, Span
 creation). Span names follow the GenAI conventions (`execute_tool`) or are the names of stages. API only, no SDK.
@@ -10,15 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from opentelemetry.context import Context
-from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
+from opentelemetry.trace import Tracer
 
 from ..base import semconv
 from ..base.foreign_values import FaultBarrier
 from ..engine.report import CANCELLED, AttemptRow, StageRow
 from ..privacy import get_logger
-from .failures import Facts, describe_status
-
-INTERNAL = SpanKind.INTERNAL
+from .attributes import INTERNAL, end_span
 
 # Attempt number (0: the call) -> the context of its span, and the ns that turn perf_counter_ns into its wall clock.
 Anchors: TypeAlias = dict[int, tuple[Context, int]]
@@ -26,23 +24,7 @@ NOTABLE = 1_000_000  # ns of work; a stage with more is notable
 _APART = 10_000  # ns; a stage that worked longer than that outside of its span has an attribute for it
 _logger = get_logger()
 # Samplers and span processors are foreign code.
-_ENDS = FaultBarrier(_logger, "A span could not be ended", BaseException)
 _MAKES = FaultBarrier(_logger, "The span of a stage could not be made", BaseException)
-
-
-def end_span(span: Span, verdict: str | None, end: int, facts: Facts | None = None) -> None:
-    """End a span: red with ``error.type`` and the facts if there is a verdict, else with its status unset.
-
-    With ``facts`` None, as for a stage, the status has no description. The status OK belongs to the application, says
-    the specification. Exceptions of span processors are logged.
-    """
-    with _ENDS:
-        if verdict is not None:
-            span.set_attribute(semconv.ERROR_TYPE, verdict)
-            if facts:
-                span.set_attributes(facts)
-            span.set_status(StatusCode.ERROR, None if facts is None else describe_status(verdict, facts))
-        span.end(end)
 
 
 def has_notable(rows: Sequence[StageRow]) -> bool:

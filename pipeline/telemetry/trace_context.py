@@ -25,9 +25,7 @@ from ..base.setup_error import SetupError
 from ..engine.call import CURRENT_CONVERSATION
 from ..engine.report import CANCELLED
 from ..privacy import get_logger
-from .attributes import to_wire_text
-from .failures import NO_FACTS
-from .spans import INTERNAL, end_span
+from .attributes import INTERNAL, NO_FACTS, end_span, to_wire_text
 
 AGENT = "toolcall.agent"  # the key in the context; the value: the attributes that name agent and conversation
 HOSTED = "toolcall.hosted"  # the key in the context; the value: the span within which a framework counts the call

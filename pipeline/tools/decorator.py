@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 import attrs
@@ -73,51 +73,6 @@ class ContextTool(Tool[P, T], Generic[P, T, R]):
 
 for _kind in (FunctionTool, ContextTool):
     setattr(_kind, "__doc__", _OfFunction("__doc__", _kind.__doc__))  # noqa: B010  # the checkers say it is text
-
-
-@attrs.frozen
-class Decorator:
-    """The decorator that ``tool(effect=…)`` returns."""
-
-    make: Callable[[Callable[..., Any]], Any]
-
-    @overload
-    def __call__(
-        self, function: Callable[P, Later[Success[T] | Failure[E]]], /
-    ) -> FunctionTool[P, T, Later[Success[T] | Failure[E]]]: ...
-    @overload
-    def __call__(self, function: Callable[P, Later[Result[T, E]]], /) -> FunctionTool[P, T, Later[Result[T, E]]]: ...
-    @overload
-    def __call__(
-        self, function: Callable[P, Later[IOResult[T, E]]], /
-    ) -> FunctionTool[P, T, Later[IOResult[T, E]]]: ...
-    @overload
-    def __call__(self, function: Callable[P, Later[Maybe[T]]], /) -> FunctionTool[P, T, Later[Maybe[T]]]: ...
-    @overload
-    def __call__(self, function: Callable[P, FutureResult[T, E]], /) -> FunctionTool[P, T, FutureResult[T, E]]: ...
-    @overload
-    def __call__(self, function: Callable[P, Future[T]], /) -> FunctionTool[P, T, Future[T]]: ...
-    @overload
-    def __call__(
-        self, function: Callable[P, Success[T] | Failure[E]], /
-    ) -> FunctionTool[P, T, Success[T] | Failure[E]]: ...
-    @overload
-    def __call__(self, function: Callable[P, Result[T, E]], /) -> FunctionTool[P, T, Result[T, E]]: ...
-    @overload
-    def __call__(self, function: Callable[P, IOResult[T, E]], /) -> FunctionTool[P, T, IOResult[T, E]]: ...
-    @overload
-    def __call__(self, function: Callable[P, Maybe[T]], /) -> FunctionTool[P, T, Maybe[T]]: ...
-    @overload
-    def __call__(self, function: Callable[P, IO[T]], /) -> FunctionTool[P, T, IO[T]]: ...
-    @overload
-    def __call__(
-        self, function: Callable[P, Coroutine[Any, Any, T]], /
-    ) -> FunctionTool[P, T, Coroutine[Any, Any, T]]: ...
-    @overload
-    def __call__(self, function: Callable[P, T], /) -> FunctionTool[P, T, T]: ...
-    def __call__(self, function: Callable[..., Any], /) -> Any:
-        """Make a tool from the function."""
-        return self.make(function)
 
 
 @attrs.frozen
@@ -233,6 +188,7 @@ class ToolDecorator:
     """
 
     register: Callable[[Tool[..., Any]], None] | None = None  # called with each tool; None: it is not registered
+    _options: Mapping[str, Any] = attrs.field(factory=dict[str, Any])  # that were given before the function
 
     @overload
     def __call__(
@@ -281,19 +237,17 @@ class ToolDecorator:
     @overload
     def __call__(
         self, /, *, name: str | None = ..., description: str | None = ..., **options: Unpack[ToolOptions]
-    ) -> Decorator: ...
-    def __call__(self, function: Any = None, /, *, context: bool = False, **options: Any) -> Any:
+    ) -> ToolDecorator: ...
+    def __call__(self, function: Any = None, /, **options: Any) -> Any:
         """Make a tool from the function; without one, return a decorator that does."""
-
-        def make(function: Callable[..., Any]) -> Any:
-            made = _make_tool(function, context=context, **options)
-            if self.register is not None:
-                self.register(made)
-            return made
-
-        if function is not None:
-            return make(function)
-        return ContextDecorator(make) if context else Decorator(make)
+        options = {"context": False, **self._options, **options}
+        if function is None:
+            decorator = ToolDecorator(self.register, options)
+            return ContextDecorator(decorator) if options["context"] else decorator
+        made = _make_tool(function, **options)
+        if self.register is not None:
+            self.register(made)
+        return made
 
 
 tool = ToolDecorator()

@@ -14,7 +14,6 @@ from ..base.setup_error import SetupError
 from ..engine.errors import ToolError
 from ..parameters import Parameters, Parse, Undeclared, check_schema, copy_containers
 from ..privacy import PublicText
-from .client_exceptions import proves_no_effect
 from .error_tables import ErrorTable, build_error, declared
 from .failure import ToolFailed
 from .tool_options import (
@@ -156,7 +155,11 @@ class Tool(Generic[P, T]):
 
     def proves_no_effect(self, error: object) -> bool:
         """Whether an error of its body proves that nothing happened: it makes one request, which was not taken."""
-        return self.one_request and proves_no_effect(getattr(error, "cause", None))
+        if not self.one_request:
+            return False
+        from .client_exceptions import proves_no_effect
+
+        return proves_no_effect(getattr(error, "cause", None))
 
     @staticmethod
     def from_schema(

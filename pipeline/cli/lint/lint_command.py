@@ -12,8 +12,8 @@ from rich.text import Text
 
 from ...base.setup_error import SetupError
 from ...messages import Wording
-from ...messages.style import CHARACTERS_PER_TOKEN, get_profile
 from ...messages.text import format_count
+from ...messages.wording import CHARACTERS_PER_TOKEN, get_profile
 from ...privacy import dump_neutral_json, neutralise
 from ...tools import ToolRegistry, ToolView
 from ..loading import load_target, require_registry

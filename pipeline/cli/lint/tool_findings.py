@@ -18,7 +18,7 @@ from ...adapters.definable import find_top_union, has_odd_names
 from ...base.introspection import unwrap
 from ...base.provider_names import ANTHROPIC, OPENAI
 from ...base.setup_error import SetupError
-from ...messages.style import CHARACTERS_PER_TOKEN
+from ...messages.wording import CHARACTERS_PER_TOKEN
 from ...privacy import neutralise
 from ...tools.definition import Tool
 from ...tools.view import ToolView

@@ -2,8 +2,7 @@
 
 from .deadline import run_within
 from .pipeline import Pipeline
-from .placement import Placement
 from .stack import Stack
-from .stage import Check, Handler, Middleware, ToolChecker
+from .stage import Check, Handler, Middleware, Placement, ToolChecker
 
 __all__ = ["Check", "Handler", "Middleware", "Pipeline", "Placement", "Stack", "ToolChecker", "run_within"]

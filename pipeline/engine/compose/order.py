@@ -9,8 +9,7 @@ import attrs
 
 from ...base.setup_error import SetupError
 from ..call import Call, ValidCall
-from .phases import depth
-from .stage import Stage
+from .stage import Stage, depth
 
 
 def check_order(stages: Sequence[Stage]) -> None:

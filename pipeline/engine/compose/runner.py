@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from logging import DEBUG
 from time import perf_counter_ns, time_ns
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from weakref import ref
 
 import attrs
@@ -29,7 +29,6 @@ from returns.result import Failure, Success
 
 from ...base.event_loops import is_failure_of_body
 from ...messages.wording import Wording
-from ...once.in_process import Flights, find_scope, once_per_intent, settle_lost
 from ...privacy import ForeignText, RedactionPolicy
 from ...telemetry.listeners import is_enabled_for, observe_flow
 from ...tools.definition import Tool
@@ -55,9 +54,12 @@ from .failure_finisher import FailureFinisher
 from .order import with_look_up
 from .plain_chain import compile_plain
 from .promises import Promises
-from .recorded_chain import compile_recorded, compile_recorded_checks
 from .stage import Handler, Stage
 from .stage_bugs import explain_verdict, unwrap_call
+
+if TYPE_CHECKING:
+    from ...once import Conversation
+    from ...once.in_process import Flights
 
 _Check: TypeAlias = Callable[[Any], Any]
 _BeginTurn: TypeAlias = Callable[[], AbstractContextManager[object] | None]
@@ -74,6 +76,31 @@ class ReportRequest:
 
     sink: LiveSink | None = None
     report: CallReport | None = None
+
+
+@attrs.frozen
+class _Memory:
+    """What the calls of tools that change something ask and tell: `once.in_process`, loaded before the first of them.
+
+    Attributes:
+        scope_of: See `find_scope`.
+        run: See `once_per_intent`.
+        settle: See `settle_lost`.
+        flights: The deliveries that run in this pipeline.
+    """
+
+    scope_of: Callable[[Call], Conversation | None]
+    run: Callable[..., Awaitable[Outcome]]
+    settle: Callable[[Any, OneEffect, Outcome], Awaitable[Outcome]]
+    flights: Flights
+
+
+@attrs.frozen
+class _Recorded:
+    """The stages of a call that is recorded, compiled for the first of them."""
+
+    checks: Callable[[Any], Any]
+    chain: Handler[Any]
 
 
 class Runner:
@@ -108,7 +135,6 @@ class Runner:
         # What a person has changed goes through all stages again, so that stage must know them.
         asks = any(stage.placement.kind == "approve" for stage in stages)
         self._guards_of_reads = self._guards_of_callers if asks else Guards.of_calls(gates)
-        self._flights = Flights()
         self._has_ledger = any(stage.placement.kind == "ledger" for stage in stages)
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
         answering = [stage for stage in inner[leading:] if stage.placement.runs_body is not False] or inner[leading:]
@@ -116,8 +142,10 @@ class Runner:
         self._finish = FailureFinisher(
             self._leading, answering, registries, resolve_behind, inner[leading:], foreign_text, wording
         ).finish
-        self._check_recorded = compile_recorded_checks(checks)
-        self._recorded = compile_recorded(inner[leading:])
+        self._stages_recorded = checks, inner[leading:]
+        self._recorded: _Recorded | None = None
+        self._memory: _Memory | None = None
+        self._memories: dict[None, _Memory] = {}  # at most the one
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
 
     async def run(self, call: Call, request: ReportRequest | None = None) -> Outcome:  # noqa: C901, PLR0912, PLR0915  # one page
@@ -186,7 +214,7 @@ class Runner:
             else:
                 outcome = await run_within(call.timeout, reached, plain)
             if type(outcome) is not _SUCCESS and effect is not None and effect.undecided:
-                outcome = await settle_lost(reached, effect, outcome)
+                outcome = await self._find_memory().settle(reached, effect, outcome)
         except BaseException as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
             if effect is not None:
                 effect.close()
@@ -224,17 +252,18 @@ class Runner:
             else:
                 guards, effect = self._make_guards(call, verdict)
                 reached = verdict.under(report, guards)
-                checked = self._check_recorded(reached)
+                recorded = self._recorded or self._compile_recorded()
+                checked = recorded.checks(reached)
                 if not isinstance(checked, _CALL):
                     outcome = checked
                 elif effect is not None and self._remembers(call):
-                    outcome = await self._run_once(checked, effect, self._recorded)
+                    outcome = await self._run_once(checked, effect, recorded.chain)
                 elif call.timeout is None:
-                    outcome = await self._recorded(checked)
+                    outcome = await recorded.chain(checked)
                 else:
-                    outcome = await run_within(call.timeout, checked, self._recorded)
+                    outcome = await run_within(call.timeout, checked, recorded.chain)
                 if type(outcome) is not _SUCCESS and effect is not None and effect.undecided:
-                    outcome = await settle_lost(checked, effect, outcome)
+                    outcome = await self._find_memory().settle(checked, effect, outcome)
         except BaseException as exc:  # noqa: BLE001  # as in run; the checks but the first are in the chain here
             if effect is not None:
                 effect.close()
@@ -259,6 +288,8 @@ class Runner:
             guards = Guards.of(*guards.each, outer=call.guards)
         if tool is not None and tool.effect == "read":
             return guards, None
+        if self._memory is None:
+            self._find_memory()  # before the body: after it, a file that cannot be opened would lose an outcome
         effect = OneEffect(tool)
         return guards.add(effect), effect
 
@@ -266,13 +297,30 @@ class Runner:
         """Whether the intent of a call is remembered: it is of a conversation, of a turn, or of a known reply."""
         if self._has_ledger:  # which knows all of this, and what other processes did
             return False
-        return bool(call.conversation or call.reply or find_scope(call) is not None)
+        return bool(call.conversation or call.reply or (self._memory or self._find_memory()).scope_of(call) is not None)
 
     def _run_once(self, call: Any, effect: OneEffect, inside: Handler[Any]) -> Awaitable[Outcome]:
+        memory = self._find_memory()
         if call.timeout is None:
-            return once_per_intent(call, effect, inside, self._flights)
-        remembered = partial(once_per_intent, effect=effect, inside=inside, flights=self._flights)
+            return memory.run(call, effect, inside, memory.flights)
+        remembered = partial(memory.run, effect=effect, inside=inside, flights=memory.flights)
         return run_within(call.timeout, call, remembered)
+
+    def _find_memory(self) -> _Memory:
+        memory = self._memory
+        if memory is None:
+            from ...once.in_process import Flights, find_scope, once_per_intent, settle_lost
+
+            made = _Memory(find_scope, once_per_intent, settle_lost, Flights())
+            memory = self._memory = self._memories.setdefault(None, made)  # shared by threads that come first together
+        return memory
+
+    def _compile_recorded(self) -> _Recorded:
+        from .recorded_chain import compile_recorded, compile_recorded_checks
+
+        checks, inner = self._stages_recorded
+        self._recorded = _Recorded(compile_recorded_checks(checks), compile_recorded(inner))
+        return self._recorded
 
     def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
         """As `Pipeline.resolve`."""

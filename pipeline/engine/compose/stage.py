@@ -1,25 +1,39 @@
-"""Stage: one stage of a stack, with its name, its role, and the phases that it takes and hands on."""
+"""Stage: one stage of a stack, with its name, its role, its `Placement`, and the phases that it takes and hands on.
+
+The phases are read from its annotations.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from types import FunctionType, MethodType
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from types import FunctionType, MethodType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    runtime_checkable,
+)
 
 import attrs
 from returns.result import Failure, Result, Success
 
+from ...base.foreign_values import or_default
 from ...base.introspection import unwrap
 from ...base.setup_error import SetupError
 from ...tools.definition import Tool
-from ..call import Call, Outcome, ResolvedCall
+from ..call import Call, Outcome, ResolvedCall, ValidCall
 from ..errors import ToolError
 from ..report import Observer
-from .phases import read_check_phases, read_end_phase, read_middleware_phases
-from .placement import ANYWHERE, Placement
 
 In = TypeVar("In", bound=Call)
 Out = TypeVar("Out", bound=Call)  # the bound keeps an async function from passing as a check
@@ -32,10 +46,60 @@ Check: TypeAlias = Callable[[In], Out | Success[Out] | Failure[ToolError]]
 AnyStage: TypeAlias = Check[Any, Any] | Middleware[Any, Any] | Observer  # placed by name: checked when it is built
 Role: TypeAlias = Literal["observe", "check", "wrap", "end"]
 
+_PHASES: dict[str, Any] = {cls.__name__: cls for cls in (Call, ResolvedCall, ValidCall)}
 _HAS_ITS_OWN_SIGNATURE = (FunctionType, MethodType, functools.partial)
 _ROLE_BY_ARITY: dict[int | None, Role] = {1: "check", 2: "wrap"}
 _ARITY = {"check": 1, "wrap": 2, "end": 1}
 _FORMS: dict[Role, str] = {"observe": "observer", "check": "check", "wrap": "middleware", "end": "end"}
+
+
+@attrs.frozen(kw_only=True)
+class Placement:
+    """The class attribute ``placement`` of a stage. A stage without one may stand anywhere.
+
+    A subclass inherits it, so the rules for `Cache` hold for ``class MyCache(Cache)`` as well.
+
+    Args:
+        kind: The name that the rules of other stages use for it, such as ``"retry"``. Default "": no rule knows it.
+        reason: One line for `Pipeline.describe`: why the stage stands where it does.
+        inside_of: Kinds of stage that must stand around this one if both are there, each with the reason. Where
+            there are several stages of this kind, one of them there will do.
+        needs: Kinds of stage; one of each must stand inside of this one, each with the reason. A stage without a kind
+            will do as well: its work is unknown.
+        repeats: The stage may run its inside more than once. Each run is an attempt, with a span of its own. A
+            pipeline has at most one such stage.
+        runs_body: Of a middleware. True: it does the tool's work itself, and counts as the body from its entry until it
+            calls on. It must stand inside of all that decides whether the body may begin. False: it never does. Default
+            None: it does not say. It is not taken for the body either, but a tool that changes something is not
+            repeated after a failure that arose in it before it called on.
+        announces_body: Of an end. It says when the body begins, with `begin_body`. Default False: it counts as the body
+            from its entry.
+        holds_back: The stage may answer in place of the body; this says why a stage that begins the call must stand
+            inside of it. Default "": it does not.
+        begins: The stage writes down that the call has begun, as `Ledger` does: it must stand inside of each stage that
+            ``holds_back``. Its method ``look_up``, a middleware, runs ahead of these.
+        decides: Kinds of error, and reasons of an Unavailable, with which this stage answers: the log names it then.
+        tool_options: Attributes of the stage that hold names of tools, as a mapping by name or a collection. A pipeline
+            refuses a name that none of its registries has. An attribute that is None or a function is left alone.
+            ``renames.values`` are the values of a mapping, and of ``tools.patterns`` patterns are left alone.
+        owns_registry: The attribute ``registry`` of the stage holds tools of the pipeline.
+    """
+
+    kind: str = ""
+    reason: str = ""
+    inside_of: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    needs: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    repeats: bool = False
+    runs_body: bool | None = None
+    announces_body: bool = False
+    holds_back: str = ""
+    begins: bool = False
+    decides: Collection[str] = ()
+    tool_options: tuple[str, ...] = ()
+    owns_registry: bool = False
+
+
+ANYWHERE = Placement()
 
 
 @runtime_checkable
@@ -180,3 +244,66 @@ def describe(stages: Sequence[Stage]) -> str:
 def _reason(stage: Stage) -> str:
     reason = stage.placement.reason or inspect.getdoc(stage.obj) or ""
     return reason.partition("\n")[0]
+
+
+def read_check_phases(check: Callable[..., Any], names: dict[str, Any]) -> tuple[type[Call], type[Call]]:
+    """Return the phase that a check takes, and the one that it returns on success.
+
+    An annotation that is missing, or that cannot be evaluated, means any call. ``names`` is what an annotation may
+    use besides the globals of the function.
+    """
+    signature = inspect.signature(check)
+    takes = _phase_of_parameter(check, signature, 0, names)
+    returned = _evaluate(check, signature.return_annotation, names)
+    return takes, max(takes, *(_phase_of(each) for each in get_args(returned) or (returned,)), key=depth)
+
+
+def read_middleware_phases(middleware: Callable[..., Any], names: dict[str, Any]) -> tuple[type[Call], type[Call]]:
+    """Return the phase that a middleware takes, and the one that it hands to ``call_next``; see `read_check_phases`."""
+    signature = inspect.signature(middleware)
+    takes = _phase_of_parameter(middleware, signature, 0, names)
+    if len(signature.parameters) == 1:
+        return takes, takes
+    handler = _evaluate(middleware, list(signature.parameters.values())[1].annotation, names)
+    while get_origin(handler) is Annotated:
+        handler = get_args(handler)[0]
+    arguments: Any = get_args(handler)
+    handed_on = arguments[0] if arguments and isinstance(arguments[0], list) else ()
+    return takes, max(takes, _phase_of(handed_on[0]) if handed_on else Call, key=depth)
+
+
+def read_end_phase(end: Callable[..., Any], names: dict[str, Any]) -> type[Call]:
+    """Return the phase that the end of a stack takes; see `read_check_phases`."""
+    return _phase_of_parameter(end, inspect.signature(end), 0, names)
+
+
+def depth(phase: type[Call]) -> int:
+    """The place of a phase in a call: a later phase has more ancestors."""
+    return len(phase.__mro__)
+
+
+def _phase_of_parameter(
+    function: Callable[..., Any], signature: inspect.Signature, place: int, names: dict[str, Any]
+) -> type[Call]:
+    parameters = list(signature.parameters.values())
+    return _phase_of(_evaluate(function, parameters[place].annotation, names)) if parameters else Call
+
+
+@or_default(None)
+def _evaluate(function: Callable[..., Any], annotation: Any, names: dict[str, Any]) -> Any:
+    """One annotation by itself: the others may use names that exist for the type checkers only."""
+    if not isinstance(annotation, str):
+        return annotation
+    known = {**_PHASES, **names, **getattr(unwrap(function), "__globals__", {})}
+    return eval(annotation, known)  # noqa: S307  # the author's own source
+
+
+def _phase_of(hint: Any) -> type[Call]:
+    """The phase that an annotation means; of several, the earliest."""
+    if isinstance(hint, TypeVar):
+        hint = hint.__bound__ or Union[hint.__constraints__ or (Call,)]  # noqa: UP007  # of as many as there are
+    if get_origin(hint) is Annotated:
+        return _phase_of(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return min(map(_phase_of, get_args(hint)), key=depth)
+    return hint if isinstance(hint, type) and issubclass(hint, Call) else Call

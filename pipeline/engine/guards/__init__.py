@@ -1,12 +1,9 @@
 """Guards: decide whether the body of a tool may begin, and whether a body that began may have taken effect."""
 
 from .call_guards import Guards
-from .guard import Bodies, Guard, NotBegunError, tool_of
-from .landed import as_not_landed, as_outcome_unknown, denies_effect, landed_of
-from .one_effect import OneEffect
-from .open_tools import OpenTools
+from .guard import Bodies, Guard, NotBegunError, OpenTools, TimeLimit, tool_of
+from .one_effect import OneEffect, as_not_landed, as_outcome_unknown, denies_effect, landed_of
 from .stage_entry import StageEntry, enter, run_inside, watch_stage
-from .time_limit import TimeLimit
 
 __all__ = [
     "Bodies",

@@ -11,10 +11,8 @@ import attrs
 from returns.result import Success
 
 from ..errors import Landed
-from .guard import Guard, NotBegunError, tool_of
-from .landed import as_maybe_landed, as_not_landed, landed_of
-from .one_effect import OneEffect
-from .open_tools import Gate, OpenTools
+from .guard import Gate, Guard, NotBegunError, OpenTools, tool_of
+from .one_effect import OneEffect, as_maybe_landed, as_not_landed, landed_of
 
 if TYPE_CHECKING:
     from ...tools.definition import Tool

@@ -1,12 +1,15 @@
-"""Guard: one reason why the body of a tool may not begin."""
+"""Guard: one reason why the body of a tool may not begin, such as that its time is up, or that the tool was closed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import attrs
+from returns.result import Failure
 
-from ..errors import Landed
+from ..errors import Landed, TimedOut, Unavailable
 
 if TYPE_CHECKING:
     from ...tools.definition import Tool
@@ -82,3 +85,54 @@ class Bodies(Guard):
         """Its outcome is known."""
         if landed == "no":
             self.undecided -= 1
+
+
+@attrs.define(eq=False)
+class TimeLimit(Bodies):
+    """Refuses a body whose time is up, and knows what the bodies inside of it have come to.
+
+    The body of a sync tool begins in another thread than the one that waits for the time; under the lock of the
+    call the first of the two wins.
+    """
+
+    expired: bool = False
+
+    def refuse(self, call: Call) -> Outcome | None:  # noqa: ARG002
+        """TimedOut once the time is up; by then the answer is not awaited."""
+        return Failure(TimedOut(0.0, landed="no")) if self.expired else None
+
+    def expire(self, lock: Lock | None, seconds: float) -> TimedOut:
+        """The time is up: no body begins from now on. The error says what is known of those that did."""
+        with lock or Lock():
+            self.expired = True
+            landed: Landed = "maybe" if self.undecided else "no"
+            return TimedOut(seconds, still_running=self.running > 0, landed=landed)
+
+
+class Gate(Protocol):
+    """A list of the tools that are closed, with the reasons: a registry."""
+
+    @property
+    def closed(self) -> Mapping[str, Unavailable]:
+        """By the name of the tool. It is false in the common case that none is closed."""
+        ...
+
+
+@attrs.define(eq=False)
+class OpenTools(Guard):
+    """Refuses a tool that was closed after `Available` let the call pass, as while it waited in a queue.
+
+    Args:
+        gates: The registries that `Available` asks.
+    """
+
+    gates: Sequence[Gate]
+
+    def refuse(self, call: Call) -> Outcome | None:
+        """Unavailable with the reason, if the tool is closed now."""
+        for gate in self.gates:
+            closed = gate.closed
+            tool = tool_of(call) if closed else None
+            if tool is not None and (reason := closed.get(tool.name)) is not None:
+                return Failure(reason)
+        return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..style import Profile
+from ..wording import Profile
 from .agentopia import AGENTOPIA
 from .source_documents import INVALID_TOOL, LLMPROC, RFC015, STRUCTURED
 

@@ -15,8 +15,8 @@ from returns.result import Success
 
 from ...base.setup_error import SetupError
 from ...engine.call import Call, Outcome, ResolvedCall, ValidCall
+from ...engine.compose import Placement
 from ...engine.compose.pipeline import Pipeline
-from ...engine.compose.placement import Placement
 from ...engine.compose.stage import Handler, Stage
 from ...engine.report import kind_of
 from .sample_calls import Bodies
