@@ -1,9 +1,10 @@
 """``python -m benchmarks.scale.torture``: tries to make an effect happen twice, lose a result, raise, or block.
 
-Five trials: ``toolcall run`` killed with SIGKILL and resumed, with threads and with processes; a soak of calls with
+Six trials: ``toolcall run`` killed with SIGKILL and resumed, with threads and with processes; a soak of calls with
 random faults on both event loops; shapes of stacks with stages that misbehave, found by hypothesis; groups of calls of
-which any are cancelled, through each stage with a store; and hostile inputs against the bound on the time that a call
-may hold the loop. ``--short`` takes about four minutes.
+which any are cancelled, through each stage with a store; histories of deliveries, kills and lost answers on virtual
+time; and hostile inputs against the bound on the time that a call may hold the loop. ``--short`` takes about four
+minutes.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Effort:
         calls: of the soak, for each event loop.
         examples: of hypothesis, for each property.
         groups: of calls of which some are cancelled, for each stage, store and event loop.
+        histories: on virtual time.
         seconds: of random hostile inputs, beside the hand-made ones.
     """
 
@@ -44,11 +46,12 @@ class Effort:
     calls: int
     examples: int
     groups: int
+    histories: int
     seconds: int
 
 
-LONG = Effort(kills=20, lines=2_500, calls=100_000, examples=2_000, groups=10_000, seconds=240)
-SHORT = Effort(kills=6, lines=600, calls=5_000, examples=200, groups=100, seconds=30)
+LONG = Effort(kills=20, lines=2_500, calls=100_000, examples=2_000, groups=10_000, histories=50_000, seconds=240)
+SHORT = Effort(kills=6, lines=600, calls=5_000, examples=200, groups=100, histories=2_000, seconds=30)
 
 
 def kill(effort: Effort) -> Iterator[str]:
@@ -98,6 +101,8 @@ def try_all(effort: Effort) -> Iterator[str]:
                 "tests/test_cancelled_groups.py",
                 TOOLCALL_GROUPS=str(effort.groups),
             )
+    histories = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "tests/simulation")
+    yield from run_elsewhere("histories on virtual time", *histories, TOOLCALL_HISTORIES=str(effort.histories))
     hostile = ("-m", "benchmarks.scale.worst", "--check", "--seconds", str(effort.seconds))
     yield from run_elsewhere("hostile inputs", *hostile)
 
