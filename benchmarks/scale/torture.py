@@ -1,10 +1,9 @@
 """``python -m benchmarks.scale.torture``: tries to make an effect happen twice, lose a result, raise, or block.
 
-Six trials: ``toolcall run`` killed with SIGKILL and resumed, with threads and with processes; a soak of calls with
+Five trials: ``toolcall run`` killed with SIGKILL and resumed, with threads and with processes; a soak of calls with
 random faults on both event loops; shapes of stacks with stages that misbehave, found by hypothesis; groups of calls of
-which any are cancelled, through each stage with a store; histories of deliveries, kills and lost answers on virtual
-time; and hostile inputs against the bound on the time that a call may hold the loop. ``--short`` takes about four
-minutes.
+which any are cancelled, through each stage with a store; and hostile inputs against the bound on the time that a call
+may hold the loop. ``--short`` takes about four minutes.
 """
 
 from __future__ import annotations
