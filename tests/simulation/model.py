@@ -172,16 +172,12 @@ class Arrival:
         model, strict = self.model, write_strict(arguments, note=self.note)
         del key
         await self.process.pause()
-        found = [
-            each
-            for each in model.bodies
-            if each.arrival.scope == (*self.scope[:2], tool) and each.arrival.strict == strict and each.is_undecided
-        ]
-        if len(found) != 1 or found[0].may_land:  # it cannot tell which one is meant, or what comes yet
+        found = model.find_lost((*self.scope[:2], tool), "", strict)
+        if found is None:
             return None
-        found[0].asked_off = model.now
-        self.tells.append(found[0])
-        return Success(found[0].token) if found[0].landed else False
+        found.asked_off = model.now
+        self.tells.append(found)
+        return Success(found.token) if found.landed else False
 
 
 @attrs.define(eq=False)
@@ -230,6 +226,16 @@ class Model:
         """A process is no more; from a time on, everybody sees that."""
         process.kill(at_once=at_once)
         self.killed[id(process)] = self.step(), self.loop.now + (0 if at_once else LEASE + 1)
+
+    def find_lost(self, scope: Scope, key: str, strict: str = "") -> Body | None:
+        """The one body that is meant by what is known of a lost call. None: that cannot be told, or what comes yet."""
+        found = [
+            each
+            for each in self.bodies
+            if each.arrival.scope == scope and each.is_undecided and (not key or each.key == key)
+        ]
+        found = [each for each in found if not strict or each.arrival.strict == strict]
+        return found[0] if len(found) == 1 and not found[0].may_land else None
 
     # Effects
 
@@ -445,7 +451,8 @@ class Model:
         same = [
             each
             for each in self.arrivals
-            if each is arrival or (arrival.delivery is not None and each.delivery == arrival.delivery)
+            if _is_one_delivery(each, arrival)
+            or (arrival.tool == "wire" and (each.scope, each.strict) == (arrival.scope, arrival.strict))
         ]
         if any(ENDS[body.end][1] == kind for each in same for body in each.bodies if body.end in ENDS):
             return True

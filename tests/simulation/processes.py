@@ -152,6 +152,7 @@ class Process:
     lease_until: float = math.inf
     door: Door | None = attrs.field(init=False, default=None)
     pipeline: Any = attrs.field(init=False)
+    ledger: Any = attrs.field(init=False, default=None)
     registry: ToolRegistry = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -166,7 +167,8 @@ class Process:
         pipeline = standard(self.registry, attempts=2)
         if self.shared is not None:
             self.door = Door(self.shared, self)
-            pipeline = pipeline.before("retry", Ledger(self.door, lease=LEASE, max_wait=2))
+            self.ledger = Ledger(self.door, lease=LEASE, max_wait=2)
+            pipeline = pipeline.before("retry", self.ledger)
             if "approve" in self.options:
                 pipeline = pipeline.before("ledger", Approve(self.door, tools=["wire"]))
             if "quota" in self.options:

@@ -111,7 +111,14 @@ class Purge:
     """The ledger's rows are removed from the store: an approval is the authority of its own use."""
 
 
-Step: TypeAlias = Purge | Call | Resume | Decide | Cancel | Kill | Restart | Fail | Jump | Skew | Change
+@attrs.frozen
+class Settle:
+    """A person says of each undecided call what became of it, where the backend shows that."""
+
+    process: str
+
+
+Step: TypeAlias = Settle | Purge | Call | Resume | Decide | Cancel | Kill | Restart | Fail | Jump | Skew | Change
 
 
 @attrs.frozen
@@ -226,6 +233,9 @@ class History:
                     waits = any(each.process is process for each in self.running.values())
                     if waits or self.loop.now > process.lease_until:  # a limit is over, or the lease is
                         process.faulted.append(self.model.step())
+            case Settle():
+                if self.shared is not None:
+                    await asyncio.create_task(self._settle(await self._find(step.process)))
             case Purge():
                 if self.shared is not None:
                     self.shared.purge()
@@ -259,6 +269,17 @@ class History:
             request.is_sure = yes and found is not None and found.state == "approved"
             if found is not None and yes and found.state == "approved":
                 request.expires_at = max(request.expires_at, found.expires_at - EPOCH)
+
+    async def _settle(self, process: Process) -> None:
+        process.enter()
+        process.faults.clear()
+        for each in await process.ledger.undecided():
+            scope = each.principal, each.conversation, each.tool
+            found = self.model.find_lost(scope, each.key)
+            if found is not None:
+                found.asked_off = self.model.step()
+                if await process.ledger.resolve(each.id, landed=found.landed, value=found.token, by="Eve"):
+                    found.settled = self.model.step()
 
     def _make(self, process: Process, arguments: dict[str, object], scope: Any, delivery: Any, ends: Any) -> Arrival:
         note = "note" in process.tools[scope[2]].parameters.schema["properties"]
@@ -387,6 +408,8 @@ def _draw_step(dice: random.Random, tools: Sequence[str], has_store: bool, optio
         return Cancel()
     if roll < 0.80:
         return Kill(process, dice.random() < 0.7)
+    if roll < 0.82:
+        return Settle(process)
     if roll < 0.84:
         return Restart(process)
     if roll < 0.91:
