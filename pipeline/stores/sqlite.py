@@ -106,9 +106,9 @@ class SQLite(BatchedStore[sqlite3.Connection]):
         self._check_files()
         return False
 
-    def _check_files(self) -> None:
-        for end, known in self._files.items():
-            if not self._lost and _identify(self._path + end) != known:
+    def _check_files(self, *ends: str) -> None:
+        for end in ends or self._files:
+            if not self._lost and end in self._files and _identify(self._path + end) != self._files[end]:
                 self._lost = "the file" if not end else f"the file {end} beside it"
         if self._lost:
             raise FileNotFoundError(f"{self._lost} was removed or replaced while it was open")
@@ -175,9 +175,10 @@ class SQLite(BatchedStore[sqlite3.Connection]):
             for job in writes:
                 job.error = error
         if writes:
-            self._check_files()  # what went into a file that is gone is not confirmed
-        now = self._read_time(connection)
-        for read in jobs:  # after the writes, so that a read sees every write that was asked for before it
+            self._check_files("-wal")  # what went into a file that is gone is not confirmed
+        reads = [job for job in jobs if not isinstance(job, Write)]
+        now = self._read_time(connection) if reads else 0.0
+        for read in reads:  # after the writes, so that a read sees every write that was asked for before it
             if isinstance(read, Get):
                 row = connection.execute(_GET, (read.key, now)).fetchone()
                 read.answer = None if row is None else Entry(*row)
