@@ -459,7 +459,7 @@ class Model:
         if arrival.tool == "wire" and kind in ("awaiting_approval", "permission", "not_found", "not_executed"):
             return "approve" in self.options and self._may_wait(arrival)
         if kind == "outcome_unknown":
-            if any(each.is_undecided for each in arrival.bodies):
+            if any(body.is_undecided for each in same for body in each.bodies):  # a delivery has one answer
                 return True
             return any(
                 each.arrival.scope == arrival.scope
