@@ -290,6 +290,7 @@ async def test_what_passes_while_no_process_has_it_open(path: Path, monkeypatch:
     async with store:
         assert await store.get("a") is None
         assert await store.get("b") is not None
+        await store.write(Change("c", b"1"))  # who only reads notes no time
     clocks.advance(1000)
     clocks.boot, clocks.up = "second", 10.0
     async with store:

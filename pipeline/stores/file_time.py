@@ -48,7 +48,8 @@ class FileTime:
             _LAST.clear()
         _LAST[file] = self
         self._marked = -_MARK_EVERY
-        self.mark(db)
+        if found is None:  # who only reads leaves the file as it is
+            self.mark(db)
 
     def read(self, db: sqlite3.Connection) -> float:
         """Seconds since the epoch, by the file; never less than any process has noted there."""
