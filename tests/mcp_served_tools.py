@@ -236,6 +236,18 @@ async def test_several_clients_over_http(mode: str) -> None:
         assert found == [list(range(20))] * 4
 
 
+@pytest.mark.parametrize(("options", "is_told"), [([], True), (["--principal", "ops"], False)])
+def test_a_server_that_knows_nobody_says_so_at_its_start(options: list[str], is_told: bool) -> None:
+    """Before any client comes; not where the operator says who asks."""
+    with serve_http(*SERVE, *options) as (process, _):
+        assert process.stderr is not None
+        first = process.stderr.readline() if is_told else ""
+        process.send_signal(signal.SIGTERM)
+        rest = process.stderr.read()
+    assert ("are not known again" in first) == is_told
+    assert "are not known again" not in rest
+
+
 @both_eras
 async def test_the_tools_of_another_server(mode: str) -> None:
     """A server whose tools were added is served again: the same definitions, values and failures."""
