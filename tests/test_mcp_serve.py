@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime, time, timedelta
 from enum import Enum
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -217,6 +217,7 @@ class Pair(NamedTuple):
     right: int
 
 
+NAIVE = datetime.fromisoformat("2026-01-02")
 VALUES: list[tuple[Any, object, object]] = [
     (Point, Point(1, date(2026, 1, 2)), {"x": 1, "day": "2026-01-02"}),
     (Point | None, None, {"result": None}),
@@ -232,6 +233,9 @@ VALUES: list[tuple[Any, object, object]] = [
     (int | str, "\ud800", {"result": "?"}),
     (set[int], {2, 1}, {"result": [1, 2]}),
     (date, date(2026, 1, 2), {"result": "2026-01-02"}),
+    (datetime, NAIVE, {"result": "2026-01-02T00:00:00"}),
+    (dict[str, time], {"at": time(3)}, {"at": "03:00:00"}),
+    (list[timedelta], [timedelta(-1)], {"result": ["-P1D"]}),
 ]
 
 
@@ -249,7 +253,7 @@ async def test_structured_content_fits_the_schema_that_is_listed(hint: Any, valu
     result = await ask(tools, "give")
     assert result["structuredContent"] == structured
     assert listed["outputSchema"]["type"] == "object"
-    assert validator_for(listed["outputSchema"]).is_valid(result["structuredContent"])
+    assert validator_for(listed["outputSchema"], validate_formats=True).is_valid(result["structuredContent"])
     assert result["isError"] is False
     assert text_of(result).strip()
 
@@ -296,7 +300,7 @@ def test_a_declared_schema_is_listed_as_an_object(schema: Message, listed: Messa
     assert form.schema == (schema if listed is None else listed)
 
 
-@pytest.mark.parametrize("value", [{"a": "text"}, [1], "text", float("nan"), b"bytes"])
+@pytest.mark.parametrize("value", [{"a": "text"}, {"at": NAIVE}, [1], "text", b""])
 async def test_a_value_of_another_form_is_an_error_with_the_value(
     value: object, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -306,7 +310,7 @@ async def test_a_value_of_another_form_is_an_error_with_the_value(
     async def give() -> object:
         return value
 
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}, "at": {"format": "date-time"}}}
     tools.register(Tool.from_schema(name="give", parameters=None, handler=give, output_schema=schema))
     result = await ask(tools, "give")
     assert (result["isError"], result["_meta"]) == (True, {"toolcall/kind": "execution"})
@@ -577,6 +581,8 @@ async def test_the_parent_of_the_trace(meta: Message, parent: bool) -> None:
     calls = [span for span in exported.spans if span.name == "execute_tool look"]
     assert len(calls) == 1
     assert (calls[0].parent is not None) is parent
+    facts = dict(calls[0].attributes or {})
+    assert (facts["mcp.method.name"], bool(facts["gen_ai.conversation.id"])) == ("tools/call", True)
 
 
 async def test_a_secret_is_told_to_nobody(caplog: pytest.LogCaptureFixture) -> None:

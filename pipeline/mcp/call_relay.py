@@ -18,11 +18,22 @@ from ..messages import Wording
 from ..policies.relay_policy import RelayPolicy
 from ..privacy import approved, withholds
 from ..telemetry import continued
+from ..telemetry.attributes import OF_CALL
 from ..tools import ToolContext, ToolRegistry
 from ..tools.error_tables import without_texts
 from .asking_person import ClientQuestions, ask_person, decide, find_approvals, find_question
 from .call_answers import read_reply
-from .jsonrpc import Message, dump, find_rounded, is_message, key_of, make_plain, read_object, write_call_id
+from .jsonrpc import (
+    SPAN_FACTS,
+    Message,
+    dump,
+    find_rounded,
+    is_message,
+    key_of,
+    make_plain,
+    read_object,
+    write_call_id,
+)
 from .known_tools import KnownTools
 from .own_requests import UnusableAnswerError
 from .result_blocks import make_error_result
@@ -102,6 +113,7 @@ class CallRelay:
             id=write_call_id(request["id"]),
             deps=exchange,
             conversation=self._conversation,
+            state={OF_CALL: SPAN_FACTS},
             wording=self.wording,
         )
         rounded = find_rounded(arguments)

@@ -9,11 +9,13 @@ from collections.abc import Iterable
 from secrets import token_hex
 from typing import Any, Final, NoReturn, TypeAlias, TypeGuard, cast
 
+from ..base import semconv
 from ..base.nesting import refuse_deep
 from ..parameters.exact_json import is_exact
 
 Message: TypeAlias = dict[str, Any]
 TOOLS_CALL: Final = "tools/call"
+SPAN_FACTS: Final = {semconv.MCP_METHOD: TOOLS_CALL}  # attributes of the span of a call
 PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"  # in ``_meta``, in the versions without a handshake
 
 PARSE_ERROR: Final = -32700
