@@ -28,10 +28,12 @@ from .jsonrpc import (
     Message,
     dump,
     find_rounded,
+    fold_key,
     is_message,
     key_of,
     make_plain,
     read_object,
+    write_answer,
     write_call_id,
 )
 from .known_tools import KnownTools
@@ -104,7 +106,7 @@ class CallRelay:
         params, asked, given = self._questions.read_answer(read_object(request, "params"))
         meta = read_object(params, "_meta")
         is_modern = _MODERN + "protocolVersion" in meta
-        rest = {name: value for name, value in params.items() if name.casefold() not in ("name", "arguments")}
+        rest = {name: value for name, value in params.items() if fold_key(name) not in ("name", "arguments")}
         exchange = Exchange(rest, has_arguments="arguments" in params)
         arguments = params.get("arguments")
         call = Call(
@@ -199,11 +201,10 @@ class CallRelay:
             if token is not None and self._progress.get(token) is context:
                 del self._progress[token]
         self._upstream.note_use()
-        plain = make_plain(answer)
-        if not plain.keys() & {"result", "error"}:
+        exchange.answer = read = write_answer(answer, None)
+        if read is None:
             return self._tell_unusable(UnusableAnswerError(is_long=False))
-        exchange.answer = answer
-        told = _ToldByServer()
+        told, plain = _ToldByServer(), make_plain(read)
         failure = read_reply(plain, told)
         if failure is not None:
             exchange.told = told
