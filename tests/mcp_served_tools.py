@@ -418,6 +418,15 @@ def test_lines_that_are_no_calls() -> None:
         ('{"jsonrpc":"2.0","method":"ping","params":{"id":19}', (None, -32700)),
         ('{"jsonrpc":"2.0","id":20,"result":{"x":', (None, -32700)),
         ('{"jsonrpc":"1.0","id":21,"result":{}}', (None, -32600)),
+        (r'{"jsonrpc":"2.0","\u0069d":{},"method":"ping"}', (None, -32600)),  # no notification
+        ('\ufeff{"jsonrpc":"2.0","id":22,"method":"ping"}', (None, -32700)),
+        ('{"jsonrpc":"2.0","id":23,"method":"ping"}{"jsonrpc":"2.0","id":24,"method":"ping"}', (23, -32700)),
+        ('{"jsonrpc":"2.0","id":25,"method":"ping"}\r{"jsonrpc":"2.0","id":26,"method":"ping"}', (25, -32700)),
+        ('{"jsonrpc":"2.0","id":27,"id":28,"method":"no/such"}', (28, -32601)),
+        (r'{"jsonrpc":"2.0","id":29,"method":"ping\u0000"}', (29, -32601)),
+        ('{"jsonrpc":"2.0","id":30,"method":"no\u2028\x85/such"}', (30, -32601)),
+        ('{"jsonrpc":"2.0","id":31.0,"method":"no/such"}', (None, -32600)),
+        ('{"jsonrpc":"2.0","id":null,"method":"no/such"}', (None, -32600)),
     ]
     with open_desk() as wire:
         wire.greet()
