@@ -25,6 +25,7 @@ import pytest
 
 from mcp_served_desk import serve_again
 from mcp_wire import Wire
+from support import PATIENT
 from toolcall_pipeline import ToolContext, ToolRegistry
 from toolcall_pipeline.mcp import REQUEST, add_server, make_server
 from toolcall_pipeline.middlewares import standard
@@ -41,7 +42,7 @@ MODERN = {
     "io.modelcontextprotocol/clientInfo": {"name": "wire", "version": "1"},
 }
 pytestmark = pytest.mark.filterwarnings("default")  # those of the packages of others
-_LONGEST = 60  # seconds of one server
+_LONGEST = 180  # seconds of one server
 both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 WAYS = [("memory", "auto"), ("memory", "legacy"), ("stdio", "legacy"), ("http", "auto")]
 every_way = pytest.mark.parametrize(
@@ -173,7 +174,7 @@ async def test_a_cancelled_call_is_cancelled_in_the_tool(transport: str, mode: s
         async def hear(*_: Any) -> None:
             begun.set()
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENT):
             async with anyio.create_task_group() as group:
                 group.start_soon(partial(client.call_tool, "hang", {}, progress_callback=hear))
                 await begun.wait()
@@ -520,7 +521,7 @@ async def test_signals_over_http(number: signal.Signals, call: str | None) -> No
                     group.start_soon(client.call_tool, call, nothing)
                     await anyio.sleep(0.5)  # for it to get to the other process
                 process.send_signal(number)
-                with anyio.fail_after(30):
+                with anyio.fail_after(PATIENT):
                     assert await anyio.to_thread.run_sync(process.wait) == 128 + number
                 group.cancel_scope.cancel()
         assert process.returncode == 128 + number
