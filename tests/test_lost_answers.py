@@ -20,6 +20,7 @@ from toolcall_pipeline import (
     Transient,
     Unavailable,
 )
+from toolcall_pipeline.messages import render
 from toolcall_pipeline.middlewares import Ledger, standard
 
 LOST: dict[str, Any] = {
@@ -83,6 +84,19 @@ async def test_what_is_undecided_is_told_so_in_the_first_answer(end: Any, where:
     till.end = None
     again = await till.ask("b")
     assert (again == "paid") if where == "no conversation" else isinstance(again, OutcomeUnknown)
+
+
+@pytest.mark.parametrize("where", WHERE[1:])
+@pytest.mark.parametrize("end", [FileNotFoundError(), PermissionError()], ids=repr)
+async def test_an_exception_that_says_what_was_wrong_is_told_with_the_advice_to_check(
+    end: Exception, where: str
+) -> None:
+    """The model reads in the first answer what it would be refused for in the next: some of it may have happened."""
+    till = Till(end, where)
+    told = await till.ask("a")
+    assert "may have taken effect in part" in render(Failure(told))
+    assert isinstance(await till.ask("b"), OutcomeUnknown)
+    assert till.runs == 1
 
 
 @pytest.mark.parametrize("where", WHERE)

@@ -240,7 +240,7 @@ def _learn(call: ValidCall, effect: OneEffect, scope: Conversation | None, outco
     if liftable is None:
         return outcome
     _remember(call, effect, scope, liftable=liftable)
-    return _tell_part(error, effect.tool) or outcome if liftable else outcome
+    return tell_part(effect, outcome)
 
 
 def _remember_raise(call: ValidCall, effect: OneEffect, scope: Conversation | None, exc: BaseException) -> None:
@@ -441,10 +441,17 @@ def _reread(call: ValidCall) -> dict[str, Any]:
     return call.params
 
 
-def _tell_part(error: Any, tool: Tool[..., Any] | None) -> Outcome | None:
-    """The error with the advice to check first; None where it has advice of its own, or no place for it."""
+def tell_part(effect: OneEffect, outcome: Outcome) -> Outcome:
+    """What is told of a call that is remembered: with the advice to check first, where an exception says no more.
+
+    As it is, where the end is known, or the error has advice of its own, or no place for it.
+    """
+    error: Any = cast("Any", outcome).failure() if type(outcome) is Failure else None
+    tool = effect.tool
     if tool is None or tool.effect != "mutating" or not isinstance(error, _WITH_DETAILS) or error.details.suggestion:
-        return None
+        return outcome
+    if not effect.undecided or not read_end(effect, error):
+        return outcome
     where = f"with {tool.verify_with} " if tool.verify_with else ""
     advice = approved(f"The call may have taken effect in part: check {where}before you repeat it.")
     return Failure(attrs.evolve(error, details=attrs.evolve(error.details, suggestion=advice)))

@@ -399,7 +399,7 @@ class Model:
         own = arrival.bodies[-1] if arrival.bodies else None
         if own is not None and own.is_undecided and arrival.tool in ("pay", "send", "wire") and own.asked_off is None:
             told = error.kind == "outcome_unknown" or (
-                error.kind == "not_found" and own.end == "missing" and (self.has_store or error.details.suggestion)
+                error.kind == "not_found" and own.end == "missing" and error.details.suggestion
             )
             if not told:
                 self.break_rule(f"{_show(own)} may have landed, and was told as {error.kind}")
