@@ -264,6 +264,13 @@ async def test_a_server_over_http_that_is_killed(mode: str) -> None:
     assert list(tools) == []
 
 
+class StandingClock(FakeClock):
+    """It is moved by the test alone, and not by the client of a server, which waits before it asks for a list again."""
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
 @both_eras
 async def test_progress_cancellation_and_changes(mode: str) -> None:
     """Progress is live, a time-out reaches the server, a new tool comes, and a changed one is held back."""
@@ -277,7 +284,7 @@ async def test_progress_cancellation_and_changes(mode: str) -> None:
             (3, 3, "step 3"),
         ]
         outcomes: list[Outcome] = []
-        with FakeClock() as clock, Events() as events, anyio.fail_after(PATIENT):
+        with StandingClock() as clock, Events() as events, anyio.fail_after(PATIENT):
             limited = standard(tools, timeout=0.5).replace("trace", Trace(sinks=[events]))
 
             async def call() -> None:
