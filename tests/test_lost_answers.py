@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from support import PATIENT
 from toolcall_pipeline import (
     Call,
     Failure,
@@ -44,21 +45,22 @@ WHERE = ["no conversation", "a conversation", "a ledger"]
 class Till:
     """A tool that changes something and ends as it is told, and what ``verify=`` was asked."""
 
-    def __init__(self, end: Any, where: str, verdict: Any = "none", **options: Any) -> None:
-        self.end, self.verdict = end, verdict
+    def __init__(self, end: Any, where: str, verdict: Any = "none", patience: float = 0.01, **options: Any) -> None:
+        self.end, self.verdict, self.is_asked = end, verdict, anyio.Event()
         self.runs, self.asked = 0, list[Any]()
         self.conversation = "" if where == "no conversation" else "c"
         tools = ToolRegistry()
 
         async def verify(call: Any, key: str) -> Any:
             self.asked.append(dict(call.params))
+            self.is_asked.set()
             if isinstance(self.verdict, Exception):
                 raise self.verdict
             if self.verdict == "hangs":
                 await anyio.sleep_forever()
             return self.verdict
 
-        @tools.tool(verify=None if verdict == "none" else verify, verify_timeout=0.01)
+        @tools.tool(verify=None if verdict == "none" else verify, verify_timeout=patience)
         async def pay(n: int) -> str:
             self.runs += 1
             if isinstance(self.end, BaseException):
@@ -120,6 +122,20 @@ async def test_what_verify_finds_is_the_answer(verdict: Any, end: Any, where: st
     till.end = None
     assert await till.ask("b") == "paid"
     assert (till.runs, till.asked) == (2, [{"n": 7}])
+
+
+@pytest.mark.parametrize("where", WHERE[1:])
+@pytest.mark.parametrize("end", [ConnectionResetError(), FileNotFoundError()], ids=repr)
+async def test_a_lost_call_that_is_cancelled_while_verify_is_asked_stays_lost(end: Exception, where: str) -> None:
+    """Nobody has heard what became of it, so an equal call does not run."""
+    till = Till(end, where, "hangs", PATIENT)
+    async with anyio.create_task_group() as group:
+        group.start_soon(till.ask, "a")
+        await till.is_asked.wait()
+        group.cancel_scope.cancel()
+    till.end = till.verdict = None
+    assert isinstance(await till.ask("b"), OutcomeUnknown)
+    assert till.runs == 1
 
 
 @pytest.mark.parametrize("where", WHERE)

@@ -178,11 +178,13 @@ async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, fl
         else:  # as that does, where nothing is undecided: in no frame of its own
             try:
                 outcome = await inside(call)
+                if type(outcome) is not Success:
+                    outcome = await settle_lost(call, effect, outcome)
             except BaseException as exc:
                 _remember_raise(call, effect, scope, exc)
                 raise
             if type(outcome) is not Success or CONVERSATIONS.held:
-                outcome = _learn(call, effect, scope, await settle_lost(call, effect, outcome))
+                outcome = _learn(call, effect, scope, outcome)
         return outcome
     finally:
         if key is not None:
@@ -217,11 +219,11 @@ async def _run(call: ValidCall, effect: OneEffect, inside: Inside, scope: Conver
         if lost is not None and lost.key and isinstance(cast("object", call), ValidCall):
             call = call.with_idempotency_key(lost.key)
     try:
-        outcome = await inside(call)
+        outcome = await settle_lost(call, effect, await inside(call))
     except BaseException as exc:
         _remember_raise(call, effect, scope, exc)
         raise
-    told = _learn(call, effect, scope, await settle_lost(call, effect, outcome))
+    told = _learn(call, effect, scope, outcome)
     if lost is not None and known is not None and effect.undecided and _is_known(effect, told):
         known.decide(lost)  # a later answer to the same key
     return told
@@ -244,7 +246,7 @@ def _learn(call: ValidCall, effect: OneEffect, scope: Conversation | None, outco
 
 
 def _remember_raise(call: ValidCall, effect: OneEffect, scope: Conversation | None, exc: BaseException) -> None:
-    """Remember a call that was cancelled, or in which a stage has a bug."""
+    """Remember a call that was cancelled, also while ``verify=`` is asked, or in which a stage has a bug."""
     effect.close()
     if effect.undecided and not hasattr(exc, "landed"):  # as in `read_end`: it says itself what became of it
         _remember(call, effect, scope, liftable=False)
