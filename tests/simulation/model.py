@@ -296,6 +296,13 @@ class Model:
             for each in known
         ):
             self.break_rule(f"{_show(body)} has the key of {_show(known[0])}")
+        elif known and all(self._surely_runs(each) and not _is_one_delivery(each.arrival, arrival) for each in known):
+            self.break_rule(f"{_show(body)} runs beside {_show(known[0])}, and has its key")
+
+    def _surely_runs(self, body: Body) -> bool:
+        """Whether a body runs in a process that all others see: it is not lost, so its key is its own."""
+        process = body.arrival.process
+        return body.end == "running" and not process.dead and self.loop.now <= process.lease_until
 
     def _check_approved(self, body: Body) -> None:
         arrival = body.arrival

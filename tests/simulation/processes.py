@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from simulation.model import Arrival, Model
 
 LEASE = 600.0  # seconds
+EXPIRES = 86400.0  # seconds until an approval expires
 QUOTA = 6  # calls of a conversation, where there is one
 PROCESS: ContextVar[Process] = ContextVar("process")
 ARRIVAL: ContextVar[Arrival] = ContextVar("arrival")
@@ -170,7 +171,7 @@ class Process:
             self.ledger = Ledger(self.door, lease=LEASE, max_wait=2)
             pipeline = pipeline.before("retry", self.ledger)
             if "approve" in self.options:
-                pipeline = pipeline.before("ledger", Approve(self.door, tools=["wire"]))
+                pipeline = pipeline.before("ledger", Approve(self.door, tools=["wire"], expires=EXPIRES))
             if "quota" in self.options:
                 pipeline = pipeline.before("ledger", Quota(QUOTA, store=self.door))
         self.pipeline = pipeline

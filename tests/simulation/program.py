@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, cast
 import attrs
 
 from simulation.model import Arrival, Model, Request
-from simulation.processes import ARRIVAL, VERSIONS, Killed, Process, SharedStore
-from simulation.virtual_time import EPOCH, Deadlock, VirtualLoop, virtual_time
+from simulation.processes import ARRIVAL, EXPIRES, LEASE, VERSIONS, Killed, Process, SharedStore
+from simulation.virtual_time import Deadlock, VirtualLoop, virtual_time
 from toolcall_pipeline import Call as ToolCall
 from toolcall_pipeline import Failure, SetupError
 from toolcall_pipeline.stores import StoreError
@@ -263,12 +263,15 @@ class History:
             request.approved = self.model.step()
         else:
             request.rejected = True
+        expires_at = self.loop.now + EXPIRES
         with suppress(StoreError, SetupError):  # it may be forgotten by now
             decide = process.approvals.approve if yes else process.approvals.reject
             found: Any = await decide(request.id, by="Eve")
             request.is_sure = yes and found is not None and found.state == "approved"
-            if found is not None and yes and found.state == "approved":
-                request.expires_at = max(request.expires_at, found.expires_at - EPOCH)
+            if request.is_sure:
+                request.expires_at = expires_at
+            elif yes and (found is None or self.loop.now < request.expires_at - LEASE):
+                self.model.break_rule(f"{request.id} waits, and cannot be approved: {found and found.state}")
 
     async def _settle(self, process: Process) -> None:
         process.enter()
@@ -333,7 +336,7 @@ class History:
 
     def _note_request(self, arrival: Arrival, error: Any) -> None:
         if all(each.id != error.id for each in self.model.requests):
-            self.model.requests.append(Request(error.id, arrival, error.expires_at - EPOCH))
+            self.model.requests.append(Request(error.id, arrival, arrival.at + EXPIRES))
 
 
 async def _renew(process: Process) -> None:
@@ -374,7 +377,7 @@ def draw(seed: int) -> Program:
     return Program(seed, has_store, options, tuple(steps))
 
 
-def _draw_step(dice: random.Random, tools: Sequence[str], has_store: bool, options: Sequence[str]) -> Step:  # noqa: C901  # a table
+def _draw_step(dice: random.Random, tools: Sequence[str], has_store: bool, options: Sequence[str]) -> Step:  # noqa: C901, PLR0912  # a table
     process = dice.choice(("p", "q", "p", "q", "r")) if has_store else "p"
     ticks = None if dice.random() < 0.6 else dice.randrange(_TICKS)
     ends = dice.choice((
@@ -382,6 +385,8 @@ def _draw_step(dice: random.Random, tools: Sequence[str], has_store: bool, optio
         ("hangs",), ("undone", "ok"), ("undone", "lost"), ("lost", "ok"), ("lost", "lost"), ("lost before", "ok"),
     ))  # fmt: skip
     if "approve" in options and dice.random() < 0.5:
+        if dice.random() < 0.05:
+            return Skew(process, dice.choice((-8 * 86400.0, 8 * 86400.0)))
         number = dice.choice((0, 0, 0, 1))
         if (roll := dice.random()) < 0.35:
             return Decide(process, number, dice.random() < 0.85)
