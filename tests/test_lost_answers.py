@@ -22,7 +22,7 @@ from toolcall_pipeline import (
     Unavailable,
 )
 from toolcall_pipeline.messages import render
-from toolcall_pipeline.middlewares import Ledger, standard
+from toolcall_pipeline.middlewares import Ledger, Quota, standard
 
 LOST: dict[str, Any] = {
     "a lost connection": ConnectionResetError(),
@@ -122,6 +122,19 @@ async def test_what_verify_finds_is_the_answer(verdict: Any, end: Any, where: st
     till.end = None
     assert await till.ask("b") == "paid"
     assert (till.runs, till.asked) == (2, [{"n": 7}])
+
+
+@pytest.mark.parametrize(("verdict", "told"), [(True, None), (Success("found"), "found"), (False, "paid")], ids=str)
+async def test_verify_is_asked_once_for_a_delivery_that_is_looked_up_ahead_of_a_limit(verdict: Any, told: Any) -> None:
+    """What it finds is written by the look-up, which takes nothing from the limit."""
+    till = Till(ConnectionResetError(), "a ledger", None)
+    till.pipeline = till.pipeline.before("ledger", Quota(2, per="conversation"))
+    assert isinstance(await till.ask("a"), OutcomeUnknown)
+    till.end, till.verdict = None, verdict
+    assert await till.ask("a") == told
+    assert len(till.asked) == 2  # in the lost call itself, and for the delivery that came again
+    assert [await till.ask("a") for _ in range(3)] == [told] * 3
+    assert len(till.asked) == 2
 
 
 @pytest.mark.parametrize("where", WHERE[1:])

@@ -151,7 +151,7 @@ class _Locks:
 _LOCKS = _Locks()
 
 
-async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, flights: Flights) -> Outcome:
+async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, flights: Flights) -> Outcome:  # noqa: C901  # in no more frames
     """Run a call of a tool that changes something, of a conversation, of a turn, or of a known reply.
 
     Args:
