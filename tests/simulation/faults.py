@@ -15,6 +15,7 @@ import attrs
 from simulation.processes import ARRIVAL, SharedStore
 from toolcall_pipeline import Call, Pipeline, Tool
 from toolcall_pipeline.once import Conversations, digests, intents, undecided
+from toolcall_pipeline.once.ledger_records import Records
 from toolcall_pipeline.stores import Change
 
 
@@ -103,10 +104,24 @@ def identity_by_session() -> Generator[None]:
         yield
 
 
+@contextmanager
+def decided_unread() -> Generator[None]:
+    """What ``verify=`` says of a lost delivery is written also where another process has begun it since it was read."""
+    real = Records.decide
+
+    async def decide(records: Records, *given: Any, version: int | None = None, **more: Any) -> bool:
+        del version
+        return await real(records, *given, **more)
+
+    with mock.patch.object(Records, "decide", decide):
+        yield
+
+
 FAULTS: dict[str, Callable[[], Any]] = {
     "an equality that is too coarse": coarse_equality,
     "an approval that forgets its use": forgotten_use,
     "memory by the Tool object": memory_by_object,
     "one cap for all": one_cap,
     "identity by session": identity_by_session,
+    "a decision about what has begun again": decided_unread,
 }

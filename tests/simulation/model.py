@@ -39,6 +39,7 @@ ENDS = {
     "late": (False, "timeout"),
     "hangs": (True, "success"),
 }
+_CANNOT_TELL = 0.3  # of the times that a backend is asked what became of a call, it does not answer
 UNDECIDED = ("missing", "lost", "lost before", "part", "late")
 
 
@@ -173,7 +174,7 @@ class Arrival:
         del key
         await self.process.pause()
         found = model.find_lost((*self.scope[:2], tool), "", strict)
-        if found is None:
+        if found is None or self.process.dice.random() < _CANNOT_TELL:
             return None
         found.asked_off = model.now
         self.tells.append(found)
@@ -228,14 +229,23 @@ class Model:
         self.killed[id(process)] = self.step(), self.loop.now + (0 if at_once else LEASE + 1)
 
     def find_lost(self, scope: Scope, key: str, strict: str = "") -> Body | None:
-        """The one body that is meant by what is known of a lost call. None: that cannot be told, or what comes yet."""
+        """The one body that is meant by what is known of a lost call. None: that cannot be told, or what comes yet.
+
+        One that runs beside it, perhaps of the same delivery, is not lost, and says nothing of it.
+        """
         found = [
             each
             for each in self.bodies
-            if each.arrival.scope == scope and each.is_undecided and (not key or each.key == key)
+            if each.arrival.scope == scope
+            and each.is_undecided
+            and not self._surely_runs(each)
+            and (not key or each.key == key)
+            and (not strict or each.arrival.strict == strict)
         ]
-        found = [each for each in found if not strict or each.arrival.strict == strict]
-        return found[0] if len(found) == 1 and not found[0].may_land else None
+        if len(found) != 1:
+            return None
+        is_gone = found[0].end == "running" and found[0].arrival.process.dead
+        return found[0] if is_gone or not found[0].may_land else None
 
     # Effects
 
@@ -243,7 +253,7 @@ class Model:
         """An effect takes place, or an earlier one with its key answers for it. Returns the answer."""
         if body.key and body.key in self.answers:
             first = self.answers[body.key]
-            if first.arrival.strict != body.arrival.strict:
+            if not _is_same(first.arrival, body.arrival):
                 self.break_rule(f"{_show(body)} got the answer of {_show(first)}, by its key")
             body.landed = True
             return first.token
@@ -275,7 +285,7 @@ class Model:
             strict = [
                 each
                 for each in self._equal(body)
-                if each.arrival.strict == arrival.strict and (each in lost or self._may_be_undecided(each, arrival))
+                if _is_same(each.arrival, arrival) and (each in lost or self._may_be_undecided(each, arrival))
             ]
             if lost and not strict:
                 self.break_rule(f"{_show(body)} began though {_show(lost[0])} is undecided and not strictly equal")
@@ -292,11 +302,15 @@ class Model:
         known = [each for each in self.bodies if each.key == body.key]
         if known and not any(
             _is_one_delivery(each.arrival, arrival)
-            or (each.arrival.strict == arrival.strict and self._may_be_undecided(each, arrival))
+            or (_is_same(each.arrival, arrival) and self._may_be_undecided(each, arrival))
             for each in known
         ):
             self.break_rule(f"{_show(body)} has the key of {_show(known[0])}")
-        elif known and all(self._surely_runs(each) and not _is_one_delivery(each.arrival, arrival) for each in known):
+        elif (
+            known
+            and all(self._surely_runs(each) and not _is_one_delivery(each.arrival, arrival) for each in known)
+            and not any(self._may_be_claimed(each, arrival) for each in self.arrivals)  # one that had that key
+        ):
             self.break_rule(f"{_show(body)} runs beside {_show(known[0])}, and has its key")
 
     def _surely_runs(self, body: Body) -> bool:
@@ -435,7 +449,7 @@ class Model:
             self.break_rule(f"{_tell(arrival)} ran again, and had got {kept}")
         if its is arrival:
             return
-        if its.delivery is not None and its.delivery == arrival.delivery:
+        if _is_one_delivery(its, arrival) or any(_has_had(each, token) for each in self._same_delivery(arrival)):
             return
         if its.approval and its.approval == arrival.approval:
             return
@@ -446,6 +460,9 @@ class Model:
             return
         elif not self._may_be_undecided(body, arrival):
             self.break_rule(f"{_tell(arrival)} did not run, and got the answer of {_show(body)}")
+
+    def _same_delivery(self, arrival: Arrival) -> Iterable[Arrival]:
+        return (each for each in self.arrivals if each is not arrival and _is_one_delivery(each, arrival))
 
     def _has_key(self, arrival: Arrival, key: str) -> bool:
         """Whether a body of this delivery had a key, for which the backend has one answer."""
@@ -503,6 +520,15 @@ class Model:
 
 def _is_one_delivery(one: Arrival, other: Arrival) -> bool:
     return one is other or (one.delivery is not None and one.delivery == other.delivery)
+
+
+def _has_had(arrival: Arrival, token: str) -> bool:
+    return type(arrival.outcome) is Success and cast("str", arrival.outcome.unwrap()) == token
+
+
+def _is_same(one: Arrival, other: Arrival) -> bool:
+    """Whether a call may have the key of another: strictly equal, or one delivery, whatever default a schema adds."""
+    return one.strict == other.strict or _is_one_delivery(one, other)
 
 
 def _show(body: Body) -> str:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 LEASE = 600.0  # seconds
 EXPIRES = 86400.0  # seconds until an approval expires
 QUOTA = 6  # calls of a conversation, where there is one
+# Turns of the loop for others, between two steps; in the last one they make a whole call.
+_TURNS = (*(0, 0, 0, 1, 1, 2, 5) * 5, 60)
 PROCESS: ContextVar[Process] = ContextVar("process")
 ARRIVAL: ContextVar[Arrival] = ContextVar("arrival")
 
@@ -200,7 +202,7 @@ class Process:
     async def pause(self) -> None:
         """Let others run."""
         self.check_alive()
-        for _ in range(self.dice.choice((0, 0, 0, 1, 1, 2, 5))):
+        for _ in range(self.dice.choice(_TURNS)):
             await asyncio.sleep(0)
         self.check_alive()
 

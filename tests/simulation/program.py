@@ -17,6 +17,7 @@ from toolcall_pipeline import Call as ToolCall
 from toolcall_pipeline import Failure, SetupError
 from toolcall_pipeline.stores import StoreError
 
+_AGAIN = 0.25  # of the histories begin with a call that is lost, and comes again twice at once
 _TICKS = 40  # steps of the loop between two steps of a history, at most
 
 
@@ -270,7 +271,7 @@ class History:
             request.is_sure = yes and found is not None and found.state == "approved"
             if request.is_sure:
                 request.expires_at = expires_at
-            elif yes and (found is None or self.loop.now < request.expires_at - LEASE):
+            elif yes and self.loop.now < request.expires_at - LEASE:
                 self.model.break_rule(f"{request.id} waits, and cannot be approved: {found and found.state}")
 
     async def _settle(self, process: Process) -> None:
@@ -374,7 +375,20 @@ def draw(seed: int) -> Program:
         tools = ["wire", "wire", "wire", "wire", "pay", "charge"]
     few = dice.sample(tools, k=2)
     steps = [_draw_step(dice, few, has_store, options) for _ in range(dice.randrange(3, 14))]
+    if has_store and dice.random() < _AGAIN:
+        steps = [*_draw_again(dice, few), *steps[:3]]
     return Program(seed, has_store, options, tuple(steps))
+
+
+def _draw_again(dice: random.Random, tools: Sequence[str]) -> Sequence[Step]:
+    """A call is lost, and delivered again to two processes at once."""
+    tool = dice.choice(("send", "send", "send", *tools))
+    lost = Call("p", tool, {"to": "a"}, "1", ends=dice.choice((("hangs",), ("hangs",), ("lost before",), ("missing",))))
+    steps: list[Step] = [lost]
+    if lost.ends == ("hangs",):
+        steps = [attrs.evolve(lost, ticks=100 * _TICKS), Kill("p")]
+    again = attrs.evolve(lost, process="q", ends=dice.choice((("hangs",), ("ok",))), ticks=dice.randrange(_TICKS))
+    return [*steps, again, attrs.evolve(again, process="r", ends=("ok",), ticks=None)]
 
 
 def _draw_step(dice: random.Random, tools: Sequence[str], has_store: bool, options: Sequence[str]) -> Step:  # noqa: C901, PLR0912  # a table
