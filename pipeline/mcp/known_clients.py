@@ -27,6 +27,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import attrs
 
 from ..base import timing
+from ..base.forking import register_after_fork
 from ..engine.call import Call, Outcome, make_uuid
 from ..engine.caller import InheritedGuard
 from ..engine.compose import Pipeline
@@ -58,8 +59,9 @@ class KnownClients:
         self._connections: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
         self._scopes: WeakValueDictionary[str, _OfPrincipal] = WeakValueDictionary()
         self._held: OrderedDict[str, _OfPrincipal] = OrderedDict()  # where something is undecided, the latest last
-        self._lock = Lock()
         self._has_warned = False
+        self._restart_in_child()
+        register_after_fork(self._restart_in_child)
 
     def __len__(self) -> int:
         """How many principals something is kept of."""
@@ -129,6 +131,11 @@ class KnownClients:
                 found = self._scopes[principal] = _OfPrincipal(principal, self)
             return found
 
+    def _restart_in_child(self) -> None:
+        self._lock = Lock()
+        for scope in list(self._scopes.values()):
+            scope.restart_in_child()
+
     def hold(self, principal: str, scope: _OfPrincipal) -> None:
         """Something is undecided of the calls of a principal."""
         with self._lock:
@@ -148,6 +155,10 @@ class _OfPrincipal(Conversation):
         super().__init__()
         self._principal, self._clients = principal, clients
         self._latest = float("-inf")
+
+    def restart_in_child(self) -> None:
+        """Renew its lock, which another thread may have held."""
+        self._own_lock = Lock()
 
     @property
     def is_old(self) -> bool:
