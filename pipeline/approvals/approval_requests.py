@@ -175,18 +175,18 @@ class Requests:
             return None
         entry = await self.store.get(_RECORD + id_)
         if entry is not None:
-            row = _read(entry)
-            if row.get("timed") and row["state"] != "ended":
-                row["over"] = await self.store.get(_TIME + id_) is None  # last: a decision begins it anew
-            return Kept(row, entry.version)
+            found = _read(entry)
+            if found.get("timed") and found["state"] != "ended":
+                found["over"] = await self.store.get(_TIME + id_) is None  # last: a decision begins it anew
+            return Kept(found, entry.version)
         for name in (id_.partition(".")[0], id_) if "." in id_ else ():
             old = await self.store.get(_OLD + name)
             rows = [] if old is None else _read_old(old)
             row = next((each for each in rows if each["id"] == id_), None)
             if old is not None and row is not None:
                 left = json.dumps({"rows": [each for each in rows if each is not row]}).encode()
-                row = _renew(row)
-                return Kept(row, None, (Change(_OLD + name, left, old.version, row["expires"] + _KEEP),))
+                renewed = _renew(row)
+                return Kept(renewed, None, (Change(_OLD + name, left, old.version, renewed["expires"] + _KEEP),))
         return None
 
     async def write(self, kept: Kept, row: Row, *beside: Change) -> Kept | None:
