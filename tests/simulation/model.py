@@ -523,7 +523,8 @@ def _is_one_delivery(one: Arrival, other: Arrival) -> bool:
 
 
 def _has_had(arrival: Arrival, token: str) -> bool:
-    return type(arrival.outcome) is Success and cast("str", arrival.outcome.unwrap()) == token
+    outcome: Any = arrival.outcome
+    return type(outcome) is Success and cast("Any", outcome).unwrap() == token
 
 
 def _is_same(one: Arrival, other: Arrival) -> bool:

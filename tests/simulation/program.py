@@ -375,7 +375,7 @@ def draw(seed: int) -> Program:
         tools = ["wire", "wire", "wire", "wire", "pay", "charge"]
     few = dice.sample(tools, k=2)
     steps = [_draw_step(dice, few, has_store, options) for _ in range(dice.randrange(3, 14))]
-    if has_store and dice.random() < _AGAIN:
+    if has_store and "approve" not in options and dice.random() < _AGAIN:
         steps = [*_draw_again(dice, few), *steps[:3]]
     return Program(seed, has_store, options, tuple(steps))
 
