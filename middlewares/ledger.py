@@ -20,7 +20,7 @@ from ..engine.compose import Handler, Placement
 from ..engine.errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
 from ..engine.guards import Guard, Guards, landed_of
 from ..once.decision import decide
-from ..once.in_process import Flight, ask_verify, read_end, settle_lost
+from ..once.in_process import Flight, ask_verify, read_end, settle_lost, tell_part
 from ..once.kept_outcomes import NOT_KEPT, read_outcome, write_outcome
 from ..once.ledger_records import UNDECIDED, Claim, Delivery, Known, Names, Records, Seen, read_lost, read_open
 from ..once.owners import Owner, lives
@@ -256,7 +256,7 @@ class Ledger:
             inside = call.under(call.report, guards)
             outcome = await call_next(inside)
             if type(outcome) is not Success and guards.effect is not None:
-                outcome = await settle_lost(inside, guards.effect, outcome)
+                outcome = tell_part(guards.effect, await settle_lost(inside, guards.effect, outcome))
             return outcome
         finally:
             if type(outcome) is not Success:

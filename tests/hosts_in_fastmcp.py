@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import sys
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import httpx2 as httpx
 import pytest
+import uvicorn
 from fastmcp import Client, Context, FastMCP
 from fastmcp.apps.app import FastMCPApp
+from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import InsufficientScopeError, ToolError
 from fastmcp.server import create_proxy
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.server.middleware import Middleware
 from fastmcp.server.providers.addressing import hashed_backend_name
 from fastmcp.server.transforms.search import RegexSearchTransform
@@ -25,8 +33,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from pydantic import AfterValidator
 
 from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
-from toolcall_pipeline import Pipeline, ToolContext, ToolFailed, ToolRegistry
+from toolcall_pipeline import CallReport, Pipeline, ToolContext, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.fastmcp import ToolcallMiddleware, export_tools
+from toolcall_pipeline.mcp.known_clients import UNKNOWN
 from toolcall_pipeline.messages import Image, Link
 from toolcall_pipeline.middlewares import Ledger, Retry, Trace, standard
 from toolcall_pipeline.stores import Memory
@@ -505,12 +514,134 @@ async def test_a_call_adds_no_list_to_its_trace() -> None:
     assert seen[0] == seen[1] == seen[2]
 
 
-async def test_a_session_is_a_conversation() -> None:
-    """Two clients of a server are two conversations."""
-    seen: list[str] = []
+PAYING = """
+from pathlib import Path
+from fastmcp import FastMCP
+from toolcall_pipeline.hosts.fastmcp import ToolcallMiddleware
+
+server = FastMCP("tools")
+server.add_middleware(ToolcallMiddleware(attempts=1))
+
+@server.tool
+def pay(amount: int) -> str:
+    with Path("paid").open("a") as paid:
+        paid.write(f"{amount} ")
+    raise ConnectionResetError
+
+server.run(show_banner=False)
+"""
+TOKENS: Any = {name: {"client_id": name} for name in ("ann", "bob")}
+
+
+async def pay_twice(clients: Iterable[Client[Any]], meta: dict[str, str] | None) -> None:
+    for client in clients:
+        async with client:
+            for _ in range(2):
+                answer = await client.call_tool("pay", {"amount": 5}, raise_on_error=False, meta=meta)
+                assert (answer.meta or {})["toolcall/kind"] == "outcome_unknown"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize(
+    ("over", "token", "names", "modern", "legacy"),
+    [
+        ("memory", None, None, 2, 2),  # two connections, two clients
+        ("http", None, None, 4, 2),  # nobody is known; the session is
+        ("http", "ann", None, 1, 2),  # the principal
+        ("http", "ann", ["a", "a"], 1, 2),
+        ("http", "ann", ["a", "b"], 2, 2),
+    ],
+)
+async def test_a_lost_payment_that_is_sent_again(
+    over: str,
+    token: str | None,
+    names: list[str] | None,
+    modern: int,
+    legacy: int,
+    mode: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It runs once for each client that is known; else that is said in the log, once, and in the report."""
+    ran: list[int] = []
+    reports: list[CallReport] = []
+
+    def build(tools: ToolRegistry, **options: Any) -> Pipeline:
+        return standard(tools, **options).replace("trace", Trace(sinks=[reports.append]))
+
+    def pay(amount: int) -> str:
+        ran.append(amount)
+        raise ConnectionResetError
+
+    registry = ToolRegistry()
+    registry.tool(pay)
+    auth = None if token is None else StaticTokenVerifier(TOKENS)
+    exported, ours = FastMCP("tools", auth=auth), FastMCP("tools", auth=auth)
+    for each in export_tools(registry, build(registry, attempts=1)):
+        exported.add_tool(each)
+    ours.tool(pay)
+    ours.add_middleware(ToolcallMiddleware(build=build, attempts=1))
+    for kind, server in (("ours", ours), ("exported", exported)):
+        ran.clear()
+        reports.clear()
+        caplog.clear()
+        async with AsyncExitStack() as stack:
+            target: Any = server if over == "memory" else await stack.enter_async_context(serve_http(server))
+            for name in names or [None, None]:
+                meta = None if name is None else {"toolcall/conversation": f"{name} {kind} {over}"}
+                await pay_twice([Client(target, auth=token, mode=mode)], meta)
+        assert len(ran) == (modern if mode == "auto" else legacy)
+        is_unknown = len(ran) == 4
+        told = [each.note for report in reports for each in report.stages if each.note == UNKNOWN]
+        assert len(told) == (4 if is_unknown else 0)
+        assert caplog.text.count("are not known again") == is_unknown
+
+
+@asynccontextmanager
+async def serve_http(server: FastMCP) -> AsyncGenerator[str, None]:
+    """Serve at a free port, and yield the URL."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        web = uvicorn.Server(uvicorn.Config(server.http_app(), log_level="critical"))
+        serving = asyncio.create_task(web.serve(sockets=[listening]))
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        finally:
+            web.should_exit = True
+            await serving
+
+
+async def test_two_principals_are_two_clients() -> None:
+    """What is undecided of one says nothing of the other, and after ten minutes nothing of himself."""
+    ran: list[int] = []
+
+    def pay(amount: int) -> str:
+        ran.append(amount)
+        raise ConnectionResetError
+
+    server = FastMCP("tools", auth=StaticTokenVerifier(TOKENS))
+    server.tool(pay)
+    server.add_middleware(ToolcallMiddleware(attempts=1))
+    async with serve_http(server) as url:
+        for name, runs in (("ann", 1), ("bob", 2), ("ann", 2)):
+            await pay_twice([Client(url, auth=name)], None)
+            assert len(ran) == runs
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_connection_over_stdio_is_a_client(mode: str, tmp_path: Path) -> None:
+    """A lost payment that its client sends again runs once."""
+    (tmp_path / "paying.py").write_text(PAYING)
+    command = StdioTransport(sys.executable, ["paying.py"], cwd=str(tmp_path), env=dict(os.environ))
+    await pay_twice([Client(command, mode=mode)], None)
+    assert (tmp_path / "paid").read_text() == "5 "
+
+
+async def test_a_conversation_of_the_application_comes_first() -> None:
+    """Its calls are told apart by their requests, for each client begins its ids anew."""
+    seen: list[tuple[str, str, str]] = []
 
     async def note(call: Any, call_next: Any) -> Any:
-        seen.append(call.conversation)
+        seen.append((call.conversation, call.reply, call.id))
         return await call_next(call)
 
     def build(tools: ToolRegistry, **options: Any) -> Pipeline:
@@ -519,16 +650,11 @@ async def test_a_session_is_a_conversation() -> None:
     def add(a: int) -> int:
         return a
 
-    registry = ToolRegistry()
-    registry.tool(effect="read")(add)
-    exported = FastMCP("tools")
-    for each in export_tools(registry, build(registry)):
-        exported.add_tool(each)
-    for server in (make(add, build=build), exported):
-        for _ in range(2):
-            await ask(server, "add", a=1)
-    assert all(seen)
-    assert len({*seen}) == 4
+    server = make(add, build=build, conversation=lambda _context: "thread 1")
+    for _ in range(2):
+        await ask(server, "add", a=1)
+    assert {each[0] for each in seen} == {"thread 1"}
+    assert len({each[1] for each in seen}) == 2
 
 
 async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:

@@ -25,6 +25,7 @@ from returns.result import Failure, Success
 
 from benchmarks.scale.servers import HOST, hold_port
 from scripted_mcp import add
+from support import PATIENT
 from toolcall_pipeline import Call, Outcome, SetupError, ToolRegistry
 from toolcall_pipeline.mcp import add_server
 from toolcall_pipeline.mcp.sdk_session import connect_sdk
@@ -63,7 +64,7 @@ def repo() -> Iterator[str]:
 
 async def until(holds: Callable[[], object]) -> None:
     """Wait for a server."""
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENT):
         while not holds():  # noqa: ASYNC110  # of a process
             await anyio.sleep(0.02)
 
@@ -174,7 +175,7 @@ async def test_a_server_over_stdio_that_is_killed(trust: bool) -> None:
         pipeline = standard(tools, timeout=100)
         first = pid_in((await pipeline.call("pid", {})).unwrap())
         outcomes: list[Outcome] = []
-        with Events() as events, anyio.fail_after(100):
+        with Events() as events, anyio.fail_after(PATIENT):
             heard = pipeline.replace("trace", Trace(sinks=[events]))
             async with anyio.create_task_group() as group:
 
@@ -232,7 +233,7 @@ async def answers(port: int) -> bool:
 
 
 async def wait_for(port: int) -> None:
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENT):
         while not await answers(port):  # noqa: ASYNC110  # a process
             await anyio.sleep(0.05)
 
@@ -263,6 +264,13 @@ async def test_a_server_over_http_that_is_killed(mode: str) -> None:
     assert list(tools) == []
 
 
+class StandingClock(FakeClock):
+    """It is moved by the test alone, and not by the client of a server, which waits before it asks for a list again."""
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
 @both_eras
 async def test_progress_cancellation_and_changes(mode: str) -> None:
     """Progress is live, a time-out reaches the server, a new tool comes, and a changed one is held back."""
@@ -276,7 +284,7 @@ async def test_progress_cancellation_and_changes(mode: str) -> None:
             (3, 3, "step 3"),
         ]
         outcomes: list[Outcome] = []
-        with FakeClock() as clock, Events() as events, anyio.fail_after(60):
+        with StandingClock() as clock, Events() as events, anyio.fail_after(PATIENT):
             limited = standard(tools, timeout=0.5).replace("trace", Trace(sinks=[events]))
 
             async def call() -> None:

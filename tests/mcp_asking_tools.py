@@ -26,6 +26,7 @@ from mcp_served_tools import (
     serve_http,
     text_of,
 )
+from support import PATIENT
 from toolcall_pipeline import Approvals, Call, CallReport, Failure, SetupError, Success, ToolContext, ToolRegistry
 from toolcall_pipeline.mcp import REQUEST, add_server, make_server
 from toolcall_pipeline.mcp.asking import ASKED, serve_end
@@ -257,7 +258,7 @@ async def test_an_id_that_comes_twice_over_http() -> None:
                 group.start_soon(call, one, "wait_for", 7, 1)
                 group.start_soon(call, one, "wait_for", 7, 1)
                 group.start_soon(call, other, "wait_for", 7, 1)
-                with anyio.fail_after(30):
+                with anyio.fail_after(PATIENT):
                     while not answers:  # noqa: ASYNC110  # of the server
                         await anyio.sleep(0.01)
                 assert json.loads(answers[0])["error"] == {"code": -32600, "message": REPEATED}

@@ -25,6 +25,7 @@ import pytest
 
 from mcp_served_desk import serve_again
 from mcp_wire import Wire
+from support import PATIENT
 from toolcall_pipeline import ToolContext, ToolRegistry
 from toolcall_pipeline.mcp import REQUEST, add_server, make_server
 from toolcall_pipeline.middlewares import standard
@@ -41,7 +42,7 @@ MODERN = {
     "io.modelcontextprotocol/clientInfo": {"name": "wire", "version": "1"},
 }
 pytestmark = pytest.mark.filterwarnings("default")  # those of the packages of others
-_LONGEST = 60  # seconds of one server
+_LONGEST = 180  # seconds of one server
 both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 WAYS = [("memory", "auto"), ("memory", "legacy"), ("stdio", "legacy"), ("http", "auto")]
 every_way = pytest.mark.parametrize(
@@ -173,7 +174,7 @@ async def test_a_cancelled_call_is_cancelled_in_the_tool(transport: str, mode: s
         async def hear(*_: Any) -> None:
             begun.set()
 
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENT):
             async with anyio.create_task_group() as group:
                 group.start_soon(partial(client.call_tool, "hang", {}, progress_callback=hear))
                 await begun.wait()
@@ -234,6 +235,18 @@ async def test_several_clients_over_http(mode: str) -> None:
             for first in range(0, 4_000, 1_000):
                 group.start_soon(talk, first)
         assert found == [list(range(20))] * 4
+
+
+@pytest.mark.parametrize(("options", "is_told"), [([], True), (["--principal", "ops"], False)])
+def test_a_server_that_knows_nobody_says_so_at_its_start(options: list[str], is_told: bool) -> None:
+    """Before any client comes; not where the operator says who asks."""
+    with serve_http(*SERVE, *options) as (process, _):
+        assert process.stderr is not None
+        first = process.stderr.readline() if is_told else ""
+        process.send_signal(signal.SIGTERM)
+        rest = process.stderr.read()
+    assert ("are not known again" in first) == is_told
+    assert "are not known again" not in rest
 
 
 @both_eras
@@ -406,6 +419,15 @@ def test_lines_that_are_no_calls() -> None:
         ('{"jsonrpc":"2.0","method":"ping","params":{"id":19}', (None, -32700)),
         ('{"jsonrpc":"2.0","id":20,"result":{"x":', (None, -32700)),
         ('{"jsonrpc":"1.0","id":21,"result":{}}', (None, -32600)),
+        (r'{"jsonrpc":"2.0","\u0069d":{},"method":"ping"}', (None, -32600)),  # no notification
+        ('\ufeff{"jsonrpc":"2.0","id":22,"method":"ping"}', (None, -32700)),
+        ('{"jsonrpc":"2.0","id":23,"method":"ping"}{"jsonrpc":"2.0","id":24,"method":"ping"}', (23, -32700)),
+        ('{"jsonrpc":"2.0","id":25,"method":"ping"}\r{"jsonrpc":"2.0","id":26,"method":"ping"}', (25, -32700)),
+        ('{"jsonrpc":"2.0","id":27,"id":28,"method":"no/such"}', (28, -32601)),
+        (r'{"jsonrpc":"2.0","id":29,"method":"ping\u0000"}', (29, -32601)),
+        ('{"jsonrpc":"2.0","id":30,"method":"no\u2028\x85/such"}', (30, -32601)),
+        ('{"jsonrpc":"2.0","id":31.0,"method":"no/such"}', (None, -32600)),
+        ('{"jsonrpc":"2.0","id":null,"method":"no/such"}', (None, -32600)),
     ]
     with open_desk() as wire:
         wire.greet()
@@ -499,7 +521,7 @@ async def test_signals_over_http(number: signal.Signals, call: str | None) -> No
                     group.start_soon(client.call_tool, call, nothing)
                     await anyio.sleep(0.5)  # for it to get to the other process
                 process.send_signal(number)
-                with anyio.fail_after(30):
+                with anyio.fail_after(PATIENT):
                     assert await anyio.to_thread.run_sync(process.wait) == 128 + number
                 group.cancel_scope.cancel()
         assert process.returncode == 128 + number

@@ -633,3 +633,26 @@ async def test_a_list_of_tools_has_an_end() -> None:
 
     assert await read_pages(ask) == [1] * 4_000 + [2] * 4_000 + [3] * 2_000
     assert asked == [None, "1", "2"]
+
+
+@pytest.mark.parametrize("pattern", ["(", "a{2,1}", "(?P<x", r"\p{Foo}"])
+async def test_a_pattern_that_cannot_be_used_takes_nothing_else_away(
+    pattern: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The tool is offered with its parameters, and all but the pattern is validated; so with its output schema."""
+    schema = {
+        "type": "object",
+        "properties": {"pattern": {"type": "string", "pattern": pattern}, "count": {"type": "integer"}},
+        "patternProperties": {pattern: {"type": "string"}},
+        "required": ["pattern"],
+    }
+    kept = {"type": "object", "properties": {"pattern": {"type": "string"}, "count": {"type": "integer"}}}
+    played = ScriptedServer(definition(inputSchema=schema), definition("other", inputSchema=COUNT, outputSchema=schema))
+    tools = ToolRegistry()
+    async with add(tools, played):
+        assert tools["read"].schema == {**kept, "required": ["pattern"]}
+        assert tools["other"].schema == COUNT
+        assert "is not a" in caplog.text
+        assert isinstance(await standard(tools).call("read", {}), Failure)
+        assert (await standard(tools).call("read", {"pattern": "x", "count": "1"})).unwrap() == "read"
+    assert [arguments for _, arguments in played.calls] == [{"pattern": "x", "count": 1}]

@@ -203,6 +203,34 @@ def test_a_request_expires_at_its_time(left: float, state: str, fake_clock: Fake
     assert read_approval(row).state == state
 
 
+@pytest.mark.parametrize("ahead", [8 * 86400.0, -8 * 86400.0])
+async def test_the_time_of_an_approval_is_that_of_the_store(
+    bank: Bank, ahead: float, fake_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock on the wall that is days off lets nothing expire, to decide or to run, and keeps nothing for longer."""
+    skew, real = 0.0, timing.wall_time
+    monkeypatch.setattr(timing, "wall_time", lambda: real() + skew)
+    async with bank.open() as (pipeline, approvals):
+        id_ = await ask(pipeline)
+        late = await ask(pipeline, pay("2", cents=600))
+        fake_clock.advance(50)
+        skew = ahead
+        assert {each.id for each in await approvals.pending()} == {id_, late}
+        assert (await approvals.approve(id_, by="Eve")).state == "approved"
+        skew = -ahead
+        assert (await approvals.get(id_)).state == "approved"
+        fake_clock.advance(50)
+    async with bank.open() as (pipeline, approvals):
+        assert (await approvals.approve(late, by="Eve")).state == "expired"
+        assert {each.id: each.state for each in await approvals.list()} == {id_: "approved", late: "expired"}
+        assert (await pipeline.resume(id_)).unwrap() == "paid Bob 500 #1"
+        other = await ask(pipeline, pay("3", cents=700))
+        await approvals.approve(other, by="Eve")
+        fake_clock.advance(61)
+        skew = 0.0
+        assert kind_of(await pipeline.resume(other)) == "not_found"
+
+
 async def test_an_approval_never_gets_the_answer_of_one_that_is_forgotten(bank: Bank, fake_clock: FakeClock) -> None:
     """Its id is a new one, also where the ledger keeps answers for longer than the approvals are kept."""
     for number in (1, 2):

@@ -178,6 +178,7 @@ def test_every_lock_is_renewed() -> None:
         "pipeline/stage_state/limit_states.py",
         "pipeline/engine/compose/resources.py",
         "pipeline/base/event_loops/portal.py",
+        "pipeline/mcp/known_clients.py",
         "pipeline/once/in_process.py",
         "pipeline/once/undecided.py",
         "pipeline/journal/journal.py",

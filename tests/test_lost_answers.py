@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from support import PATIENT
 from toolcall_pipeline import (
     Call,
     Failure,
@@ -20,7 +21,8 @@ from toolcall_pipeline import (
     Transient,
     Unavailable,
 )
-from toolcall_pipeline.middlewares import Ledger, standard
+from toolcall_pipeline.messages import render
+from toolcall_pipeline.middlewares import Ledger, Quota, standard
 
 LOST: dict[str, Any] = {
     "a lost connection": ConnectionResetError(),
@@ -43,21 +45,22 @@ WHERE = ["no conversation", "a conversation", "a ledger"]
 class Till:
     """A tool that changes something and ends as it is told, and what ``verify=`` was asked."""
 
-    def __init__(self, end: Any, where: str, verdict: Any = "none", **options: Any) -> None:
-        self.end, self.verdict = end, verdict
+    def __init__(self, end: Any, where: str, verdict: Any = "none", patience: float = 0.01, **options: Any) -> None:
+        self.end, self.verdict, self.is_asked = end, verdict, anyio.Event()
         self.runs, self.asked = 0, list[Any]()
         self.conversation = "" if where == "no conversation" else "c"
         tools = ToolRegistry()
 
         async def verify(call: Any, key: str) -> Any:
             self.asked.append(dict(call.params))
+            self.is_asked.set()
             if isinstance(self.verdict, Exception):
                 raise self.verdict
             if self.verdict == "hangs":
                 await anyio.sleep_forever()
             return self.verdict
 
-        @tools.tool(verify=None if verdict == "none" else verify, verify_timeout=0.01)
+        @tools.tool(verify=None if verdict == "none" else verify, verify_timeout=patience)
         async def pay(n: int) -> str:
             self.runs += 1
             if isinstance(self.end, BaseException):
@@ -85,6 +88,19 @@ async def test_what_is_undecided_is_told_so_in_the_first_answer(end: Any, where:
     assert (again == "paid") if where == "no conversation" else isinstance(again, OutcomeUnknown)
 
 
+@pytest.mark.parametrize("where", WHERE[1:])
+@pytest.mark.parametrize("end", [FileNotFoundError(), PermissionError()], ids=repr)
+async def test_an_exception_that_says_what_was_wrong_is_told_with_the_advice_to_check(
+    end: Exception, where: str
+) -> None:
+    """The model reads in the first answer what it would be refused for in the next: some of it may have happened."""
+    till = Till(end, where)
+    told = await till.ask("a")
+    assert "may have taken effect in part" in render(Failure(told))
+    assert isinstance(await till.ask("b"), OutcomeUnknown)
+    assert till.runs == 1
+
+
 @pytest.mark.parametrize("where", WHERE)
 @pytest.mark.parametrize("end", KNOWN.values(), ids=KNOWN)
 async def test_a_known_end_leaves_nothing(end: Any, where: str) -> None:
@@ -106,6 +122,33 @@ async def test_what_verify_finds_is_the_answer(verdict: Any, end: Any, where: st
     till.end = None
     assert await till.ask("b") == "paid"
     assert (till.runs, till.asked) == (2, [{"n": 7}])
+
+
+@pytest.mark.parametrize(("verdict", "told"), [(True, None), (Success("found"), "found"), (False, "paid")], ids=str)
+async def test_verify_is_asked_once_for_a_delivery_that_is_looked_up_ahead_of_a_limit(verdict: Any, told: Any) -> None:
+    """What it finds is written by the look-up, which takes nothing from the limit."""
+    till = Till(ConnectionResetError(), "a ledger", None)
+    till.pipeline = till.pipeline.before("ledger", Quota(2, per="conversation"))
+    assert isinstance(await till.ask("a"), OutcomeUnknown)
+    till.end, till.verdict = None, verdict
+    assert await till.ask("a") == told
+    assert len(till.asked) == 2  # in the lost call itself, and for the delivery that came again
+    assert [await till.ask("a") for _ in range(3)] == [told] * 3
+    assert len(till.asked) == 2
+
+
+@pytest.mark.parametrize("where", WHERE[1:])
+@pytest.mark.parametrize("end", [ConnectionResetError(), FileNotFoundError()], ids=repr)
+async def test_a_lost_call_that_is_cancelled_while_verify_is_asked_stays_lost(end: Exception, where: str) -> None:
+    """Nobody has heard what became of it, so an equal call does not run."""
+    till = Till(end, where, "hangs", PATIENT)
+    async with anyio.create_task_group() as group:
+        group.start_soon(till.ask, "a")
+        await till.is_asked.wait()
+        group.cancel_scope.cancel()
+    till.end = till.verdict = None
+    assert isinstance(await till.ask("b"), OutcomeUnknown)
+    assert till.runs == 1
 
 
 @pytest.mark.parametrize("where", WHERE)

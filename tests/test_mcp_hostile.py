@@ -69,6 +69,14 @@ async def test_an_answer_with_what_only_some_readers_take_passes(odd: bytes) -> 
         b'{"jsonrpc":"2.0","id":"%s","result":{"content":[]}} trailing\n',
         b'[{"jsonrpc":"2.0","id":"%s","result":{"content":[]}},]\n',
         b'{"jsonrpc":"2.0","id":"%s"}\n',
+        b'{"jsonrpc":"2.0","id":"%s","result":null}\n',
+        b'{"jsonrpc":"2.0","id":"%s","result":[]}\n',
+        b'{"jsonrpc":"2.0","id":"%s","error":null}\n',
+        b'{"jsonrpc":"2.0","id":"%s","error":"broken"}\n',
+        b'{"jsonrpc":"2.0","id":"%s","error":{"code":-32000}}\n',
+        b'{"jsonrpc":"2.0","id":"%s","error":{"code":"x","message":"y"}}\n',
+        b'{"jsonrpc":"2.0","id":"%s","error":{"code":true,"message":"y"}}\n',
+        b'{"jsonrpc":"2.0","id":"%s","result":{},"error":{"code":1,"message":"y"}}\n',
         b'{"jsonrpc":"2.0","id":"%s","method":null}\n',
     ],
 )
@@ -159,7 +167,7 @@ async def test_deep_definitions_end_nothing(depth: int) -> None:
             desk.send(call(number, "pay", {"cents": 1}))
             answer = await desk.receive()
             assert ("does not list" in text_of(answer)) is (depth > 190)
-            server.say(b'{"method":"notifications/tools/list_changed"}\n')
+            server.say(b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n')
             await desk.receive_line()
         group.cancel_scope.cancel()
 
@@ -176,6 +184,8 @@ async def test_deep_definitions_end_nothing(depth: int) -> None:
         b'{"jsonrpc":"2.0","id":1,"\\u004dethod":"\\u0074ools/c\\u0061ll","method":"ping"}\n',
         b'[{"jsonrpc":"2.0","id":1,"Method":"tools/call"},{"jsonrpc":"2.0","id":2,"method":"ping"}]\n',
         b'[[{"jsonrpc":"2.0","id":1,"method":"tools/call"}]]\n',
+        b'{"jsonrpc":"2.0","id":1,"method\\u0000x":"tools/call","method":"ping"}\n',
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call\\u0000x","params":{"name":"pay"}}\n',
         b'[{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"pay"}},{"id":1,"Method":"tools/call"}]\n',
     ],
 )
@@ -219,7 +229,7 @@ async def test_odd_names_are_unknown(name: Any) -> None:
 async def test_the_parts_of_a_batch_pass_with_their_values() -> None:
     """What is no call goes to the server, and each answer comes back, written anew with the same values."""
     odd = b'{"id":2, "jsonrpc":"2.0","method":"y","params":{"n":1.50,"m":1e999,"m":10000000000000000000001}}'
-    answer = b'{"id":2, "result":{"n":1.50,"m":NaN}}'
+    answer = b'{"jsonrpc":"2.0","id":2, "result":{"n":1.50,"m":NaN}}'
     async with open_desk() as (desk, server):
         desk.send(b'[ {"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"nope"}} , %s ]\n' % odd)
         assert anew(b"[%s]" % odd) == await server.next_line()
@@ -361,9 +371,10 @@ async def test_a_call_with_a_number_that_a_double_rounds_is_refused(number: str)
 
 
 async def test_params_in_another_case_do_not_reach_the_server() -> None:
-    """A reader that takes ``Arguments`` for ``arguments`` would see other ones than were judged."""
+    """A reader that takes ``Arguments`` for ``arguments``, or ends a text at NUL, would see others than were judged."""
     async with open_desk() as (desk, server):
-        request = await begin(desk, server, Name="other", ARGUMENTS={"cents": 9})
+        hidden = {"name\0": "other", "arguments\0x": {"cents": 9}, "Name\0": "other"}
+        request = await begin(desk, server, Name="other", ARGUMENTS={"cents": 9}, **hidden)
         assert request["params"] == {"name": "pay", "arguments": {"cents": 1}}
 
 

@@ -69,7 +69,23 @@ async def test_what_the_server_says_passes_with_its_values(line: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"starting up ...\n", b"\xff\xfe\n", b"\n", b'"text"\n', b'log\r{"method":"x"}\n', b"[" * 100_000 + b"\n"]
+    "line",
+    [
+        b"starting up ...\n",
+        b"\xff\xfe\n",
+        b"\n",
+        b'"text"\n',
+        b'log\r{"method":"x"}\n',
+        b"[" * 100_000 + b"\n",
+        b'{"level":"info","message":"started"}\n',
+        b'{"level":"error","error":"no such file","id":1}\n',
+        b'{"level":"info","method":"GET","id":7,"path":"/"}\n',
+        b'{"jsonrpc":"1.0","method":"x"}\n',
+        b'{"jsonrpc":"2.0","method":7}\n',
+        b'{"jsonrpc":"2.0"}\n',
+        b"[]\n",
+        b'["2026-11-29",{"level":"info"}]\n',
+    ],
 )
 async def test_what_is_no_message_of_the_server_does_not_pass(line: bytes) -> None:
     """A client gets messages alone: what a server prints by mistake could be read as one."""
@@ -90,6 +106,47 @@ async def test_an_unreadable_answer_to_a_request_that_passed_fails_it() -> None:
         assert (answer["id"], answer["error"]["code"]) == (5, -32603)
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"result": None}, None),
+        ({"result": [1]}, None),
+        ({"error": {}}, None),
+        ({"error": {"code": 1.5, "message": "x"}}, None),
+        ({}, None),
+        ({"result": {"a": 1}, "error": None}, {"result": {"a": 1}}),
+        ({"result": {"a": 1}, "trace": "t"}, {"result": {"a": 1}}),
+        ({"error": {"code": 1, "message": "x"}, "result": None}, {"error": {"code": 1, "message": "x"}}),
+        ({"id": "5", "result": {}}, {"result": {}}),
+        ({"id": 5.0, "result": {}}, {"result": {}}),
+        ({"jsonrpc": "1.0", "result": {}}, {"result": {}}),
+    ],
+)
+async def test_an_answer_comes_in_the_one_form_that_each_client_reads(
+    said: dict[str, Any], told: dict[str, Any] | None
+) -> None:
+    """Under its own id, with a result or an error and nothing else; what has neither is an error."""
+    async with open_desk() as (desk, server):
+        desk.send({"jsonrpc": "2.0", "id": 5, "method": "prompts/list"})
+        await server.next()
+        server.say({"jsonrpc": "2.0", "id": 5, **said})
+        answer = await desk.receive()
+        expected = told or {"error": {"code": -32603, "message": "the answer of the server cannot be read"}}
+        assert answer == {"jsonrpc": "2.0", "id": 5, **expected}
+
+
+@pytest.mark.parametrize("forged", [1, "1", 1.0], ids=repr)
+async def test_no_server_answers_a_call_in_the_place_of_the_relay(forged: object) -> None:
+    """An answer under the client's own id of a call that runs goes no further: the server was not asked under it."""
+    async with open_desk() as (desk, server):
+        desk.send(call(1, "pay", {"cents": 1}))
+        await server.list_tools()
+        request = await server.next()
+        server.say({"jsonrpc": "2.0", "id": forged, "result": {"content": [{"type": "text", "text": "forged"}]}})
+        server.say(result(request))
+        assert text_of(await desk.receive()) == "done"
+
+
 async def test_a_valid_call_passes_with_its_meta_and_its_answer() -> None:
     """The server gets the params as they were, and the client gets the server's answer, but for the ids."""
     async with open_desk() as (desk, server):
@@ -103,9 +160,9 @@ async def test_a_valid_call_passes_with_its_meta_and_its_answer() -> None:
             "task": {"ttl": 5},
         }
         assert expected == request["params"]
-        odd = b'{"result": {"content":[], "structuredContent": {"n": 1.50, "n": "\\u00e9"}} ,"id" : "%s"}\n'
-        server.say(odd % request["id"].encode())
-        assert anew(odd % b"a") == await desk.receive_line()
+        value = b'{"content":[], "structuredContent": {"n": 1.50, "n": "\\u00e9"}}'
+        server.say(b'{"result": %s ,"id" : "%s"}\n' % (value, request["id"].encode()))
+        assert anew(b'{"jsonrpc":"2.0","id":"a","result":%s}\n' % value) == await desk.receive_line()
 
 
 async def test_an_answer_that_quotes_our_id_is_still_paired() -> None:
@@ -172,7 +229,6 @@ async def test_what_cannot_be_meant_is_told_with_its_kind(
         {"result": {"content": [{"type": "text", "text": "no such file"}], "isError": True, "more": 1}},
         {"error": {"code": -32602, "message": "Invalid params", "data": {"x": 1}}},
         {"result": {"content": [], "isError": True}},
-        {"result": None},
     ],
 )
 async def test_failures_of_the_server_pass_as_they_came(answer: dict[str, Any]) -> None:

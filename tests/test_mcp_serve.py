@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime, time, timedelta
 from enum import Enum
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ from toolcall_pipeline.cli.serve_command import serve as run_serve
 from toolcall_pipeline.cli.terminal_text import CommandError
 from toolcall_pipeline.mcp import REQUEST, make_server, stdio_transport
 from toolcall_pipeline.mcp.asking import AskingCalls
+from toolcall_pipeline.mcp.known_clients import KnownClients
 from toolcall_pipeline.mcp.output_forms import find_form
 from toolcall_pipeline.mcp.result_blocks import make_result
 from toolcall_pipeline.mcp.sdk_server import SdkServer
@@ -42,6 +43,10 @@ LEGACY, MODERN = "2025-11-25", "2026-07-28"
 Message = dict[str, Any]
 
 
+class Streams:
+    """A pair of streams."""
+
+
 @dataclass
 class Session:
     """The session of a request, which hears the progress."""
@@ -49,6 +54,8 @@ class Session:
     told: list[tuple[float, float | None, str | None]] = field(default_factory=list[Any])
     client_capabilities: Any = None
     session_id: str | None = None
+    has_standalone_channel: bool = True
+    outbound: Any = field(default_factory=Streams)
 
     @property
     def _connection(self) -> Session:
@@ -71,7 +78,7 @@ class Request:
     request_id: int = 7
     request: object = None
     session: Session = field(default_factory=Session)
-    lifespan_context: Any = field(default_factory=lambda: SimpleNamespace(conversation="", asking=AskingCalls()))
+    lifespan_context: Any = field(default_factory=lambda: SimpleNamespace(asking=AskingCalls()))
 
 
 @dataclass
@@ -98,6 +105,7 @@ def serve(tools: ToolRegistry, **options: Any) -> ServedCalls:
     return ServedCalls(
         standard(tools, **options),
         ServedTools([tools]),
+        KnownClients(),
         deps="the deps",
         read_principal=lambda: "somebody",
         error=ProtocolError,
@@ -209,6 +217,7 @@ class Pair(NamedTuple):
     right: int
 
 
+NAIVE = datetime.fromisoformat("2026-01-02")
 VALUES: list[tuple[Any, object, object]] = [
     (Point, Point(1, date(2026, 1, 2)), {"x": 1, "day": "2026-01-02"}),
     (Point | None, None, {"result": None}),
@@ -224,6 +233,9 @@ VALUES: list[tuple[Any, object, object]] = [
     (int | str, "\ud800", {"result": "?"}),
     (set[int], {2, 1}, {"result": [1, 2]}),
     (date, date(2026, 1, 2), {"result": "2026-01-02"}),
+    (datetime, NAIVE, {"result": "2026-01-02T00:00:00"}),
+    (dict[str, time], {"at": time(3)}, {"at": "03:00:00"}),
+    (list[timedelta], [timedelta(-1)], {"result": ["-P1D"]}),
 ]
 
 
@@ -241,7 +253,7 @@ async def test_structured_content_fits_the_schema_that_is_listed(hint: Any, valu
     result = await ask(tools, "give")
     assert result["structuredContent"] == structured
     assert listed["outputSchema"]["type"] == "object"
-    assert validator_for(listed["outputSchema"]).is_valid(result["structuredContent"])
+    assert validator_for(listed["outputSchema"], validate_formats=True).is_valid(result["structuredContent"])
     assert result["isError"] is False
     assert text_of(result).strip()
 
@@ -288,7 +300,7 @@ def test_a_declared_schema_is_listed_as_an_object(schema: Message, listed: Messa
     assert form.schema == (schema if listed is None else listed)
 
 
-@pytest.mark.parametrize("value", [{"a": "text"}, [1], "text", float("nan"), b"bytes"])
+@pytest.mark.parametrize("value", [{"a": "text"}, {"at": NAIVE}, [1], "text", b""])
 async def test_a_value_of_another_form_is_an_error_with_the_value(
     value: object, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -298,7 +310,7 @@ async def test_a_value_of_another_form_is_an_error_with_the_value(
     async def give() -> object:
         return value
 
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}, "at": {"format": "date-time"}}}
     tools.register(Tool.from_schema(name="give", parameters=None, handler=give, output_schema=schema))
     result = await ask(tools, "give")
     assert (result["isError"], result["_meta"]) == (True, {"toolcall/kind": "execution"})
@@ -562,12 +574,15 @@ async def test_the_parent_of_the_trace(meta: Message, parent: bool) -> None:
         return "done"
 
     run = standard(tools).replace("trace", Trace(tracer_provider=exported.provider))
-    served = ServedCalls(run, ServedTools([tools]), deps=None, read_principal=str, error=ProtocolError)
+    known = KnownClients()
+    served = ServedCalls(run, ServedTools([tools]), known, deps=None, read_principal=str, error=ProtocolError)
     await ask(tools, "look", served=served, meta=meta)
     assert seen == [parent]
     calls = [span for span in exported.spans if span.name == "execute_tool look"]
     assert len(calls) == 1
     assert (calls[0].parent is not None) is parent
+    facts = dict(calls[0].attributes or {})
+    assert (facts["mcp.method.name"], bool(facts["gen_ai.conversation.id"])) == ("tools/call", True)
 
 
 async def test_a_secret_is_told_to_nobody(caplog: pytest.LogCaptureFixture) -> None:
@@ -711,11 +726,11 @@ async def test_no_two_open_requests_have_one_id(monkeypatch: pytest.MonkeyPatch)
             os.close(end)
 
 
-@pytest.mark.parametrize("conversation", ["", "stdio"])
-async def test_no_two_running_calls_of_a_conversation_have_one_id(conversation: str) -> None:
-    """A second call with the id of one that runs is refused; without a conversation an id says nothing."""
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_no_two_running_calls_of_a_conversation_have_one_id(is_known: bool) -> None:
+    """A second call with the id of one that runs is refused; of a client that is not known an id says nothing."""
     tools, both, running = ToolRegistry(), anyio.Event(), list[str]()
-    served = serve(tools)
+    served, session = serve(tools), Session(has_standalone_channel=is_known)
 
     @tools.tool(effect="read")
     async def wait() -> str:
@@ -727,8 +742,7 @@ async def test_no_two_running_calls_of_a_conversation_have_one_id(conversation: 
 
     async def call() -> None:
         try:
-            surrounding = SimpleNamespace(conversation=conversation, asking=AskingCalls())
-            assert text_of(await ask(tools, "wait", served=served, lifespan_context=surrounding)) == "done"
+            assert text_of(await ask(tools, "wait", served=served, session=session, request=object())) == "done"
         except ProtocolError as exc:
             running.append(str(exc.args[1]))
             both.set()
@@ -737,6 +751,6 @@ async def test_no_two_running_calls_of_a_conversation_have_one_id(conversation: 
         async with anyio.create_task_group() as group:
             group.start_soon(call)
             group.start_soon(call)
-    assert running == ["wait", "the id is that of a request that has no answer yet" if conversation else "wait"]
+    assert running == ["wait", "the id is that of a request that has no answer yet" if is_known else "wait"]
     await call()
     assert running[2:] == ["wait"]

@@ -12,7 +12,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, get_c
 from returns.result import Failure, Success
 
 from error_cases import EACH_KIND
-from support import Exported
+from support import Exported, a_tool
 from toolcall_pipeline import (
     Call,
     Denied,
@@ -310,7 +310,7 @@ async def test_a_failed_span_says_what_failed(
 
 @pytest.mark.parametrize("defer", [False, True])
 async def test_an_attempt_says_what_it_ran(defer: bool) -> None:
-    """The attempt has the tool's effect and description, its executor, and whether it landed."""
+    """The attempt has the tool's effect, its executor, and whether it landed; the call has its description."""
     exported = Exported()
     await traced(exported, defer=defer).call("probe")
     flush_queues()
@@ -318,10 +318,29 @@ async def test_an_attempt_says_what_it_ran(defer: bool) -> None:
     assert dict(attempt.attributes or {}) == {
         "toolcall.attempt": 1,
         "toolcall.tool.effect": "read",
-        "gen_ai.tool.description": "Look.",
         "toolcall.executor": "loop",
         "toolcall.landed": "yes",
     }
+    (call,) = [span for span in exported.spans if span.name == "execute_tool probe"]
+    assert (call.attributes or {})["gen_ai.tool.description"] == "Look."
+
+
+async def test_a_call_has_the_description_of_its_tool_and_its_conversation() -> None:
+    """Also where another tool has the name by now, and where a tool is found late."""
+    exported, tools = Exported(), ToolRegistry()
+    tools.register(a_tool("look", description="One."))
+    pipeline = standard(tools).replace("trace", Trace(tracer_provider=exported.provider))
+    await pipeline.call("look", {}, conversation="talk 1")
+    tools.replace(a_tool("look", description="Two."))
+    await pipeline.call("look", {}, conversation="talk 2")
+
+    async def pass_on(call: Call, call_next: Any) -> Any:
+        return await call_next(call)
+
+    await pipeline.before("resolve", pass_on).call("look", {}, conversation="talk 3")
+    calls = [dict(span.attributes or {}) for span in exported.spans if span.name == "execute_tool look"]
+    described = [(each["gen_ai.tool.description"], each["gen_ai.conversation.id"]) for each in calls]
+    assert described == [("One.", "talk 1"), ("Two.", "talk 2"), ("Two.", "talk 3")]
 
 
 @pytest.mark.parametrize("defer", [False, True])

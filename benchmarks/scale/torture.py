@@ -36,6 +36,7 @@ class Effort:
         calls: of the soak, for each event loop.
         examples: of hypothesis, for each property.
         groups: of calls of which some are cancelled, for each stage, store and event loop.
+        histories: on virtual time.
         seconds: of random hostile inputs, beside the hand-made ones.
     """
 
@@ -44,11 +45,12 @@ class Effort:
     calls: int
     examples: int
     groups: int
+    histories: int
     seconds: int
 
 
-LONG = Effort(kills=20, lines=2_500, calls=100_000, examples=2_000, groups=10_000, seconds=240)
-SHORT = Effort(kills=6, lines=600, calls=5_000, examples=200, groups=100, seconds=30)
+LONG = Effort(kills=20, lines=2_500, calls=100_000, examples=2_000, groups=10_000, histories=50_000, seconds=240)
+SHORT = Effort(kills=6, lines=600, calls=5_000, examples=200, groups=100, histories=2_000, seconds=30)
 
 
 def kill(effort: Effort) -> Iterator[str]:
@@ -98,6 +100,8 @@ def try_all(effort: Effort) -> Iterator[str]:
                 "tests/test_cancelled_groups.py",
                 TOOLCALL_GROUPS=str(effort.groups),
             )
+    histories = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "tests/simulation")
+    yield from run_elsewhere("histories on virtual time", *histories, TOOLCALL_HISTORIES=str(effort.histories))
     hostile = ("-m", "benchmarks.scale.worst", "--check", "--seconds", str(effort.seconds))
     yield from run_elsewhere("hostile inputs", *hostile)
     if effort is LONG:  # else `make test` has just run them

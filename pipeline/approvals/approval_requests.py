@@ -2,6 +2,8 @@
 
 ==========  ===================================================================================================
 ``ap/…``    an approval: pending → approved → begun → ended with its answer. It is changed only as it was read
+``ax/…``    is there until the time of an approval is over: to decide, then, from the decision on, to run it. So that is
+            a time of the store, and a process whose clock is ahead lets no approval expire
 ``ai/…``    the ids of the approvals for strictly equal calls, so that a repeated call finds its own
 ``ak``      the store's own secret: without it no argument is found from the name of an index
 ``a/…``     approvals of the release before. One moves to a record of its own when it is first changed
@@ -30,7 +32,7 @@ from ..stores import Change, Entry, Store, StoreError
 State: TypeAlias = Literal["pending", "approved", "rejected", "expired", "changed", "already decided"]
 RESUMED: StateKey[str] = StateKey("toolcall-pipeline.resumed")  # the id of the approval that a call is resumed by
 _VERSION = 2
-_RECORD, _INDEX, _SECRET, _OLD = "ap/", "ai/", "ak", "a/"
+_RECORD, _TIME, _INDEX, _SECRET, _OLD = "ap/", "ax/", "ai/", "ak", "a/"
 _KEEP = 7 * 86400.0  # seconds for which a record is kept after its time is over
 _SETTLED = 4  # approvals in an index that no call joins any more; a repeated call finds its own among them by its id
 _ID = re.compile(r"[0-9a-f]{24}(\.[0-9]{1,20})?\Z", re.ASCII)  # with a number: of the release before
@@ -53,7 +55,8 @@ class Approval:
         reason: Why a decision is needed.
         policy: The version of the policy that asked for it. "": none.
         at: When it was asked for, in seconds since 1970-01-01 UTC.
-        expires_at: When it expires, in the same unit: the time to decide, then, counted anew, the time to run it.
+        expires_at: When it expires, in the same unit: the time to decide, then, counted anew, the time to run it. It is
+            for people, by the clock of who wrote it; what counts is the clock of the store.
         by: Who decided. "": it is not decided.
         message: The words of that person for the model. "": none.
         edited: Whether the arguments were changed by that person.
@@ -81,11 +84,11 @@ class Approval:
 
 
 def read_approval(row: Row) -> Approval:
-    """A record as an `Approval`, with its state by the clock."""
+    """A record as an `Approval`, with its state as it was read."""
     shown: Row = {field.name: row[field.name] for field in attrs.fields(Approval) if field.name in row}
     if row["state"] in ("begun", "ended"):
         shown |= {"state": "approved", "ran": True, "ended": row["state"] == "ended"}
-    elif row["state"] in ("pending", "approved") and timing.wall_time() >= row["expires_at"]:
+    elif row["state"] in ("pending", "approved") and is_over(row):
         shown["state"] = "expired"
     return Approval(**shown)
 
@@ -94,19 +97,26 @@ def is_settled(row: Row) -> bool:
     """Whether no other call joins an approval any more: its answer is known to the model, or its time is over."""
     if row["state"] in ("begun", "ended"):
         return bool(row.get("collected"))
-    return bool(row["state"] == "changed" or timing.wall_time() >= row["expires_at"])
+    return row["state"] == "changed" or is_over(row)
+
+
+def is_over(row: Row) -> bool:
+    """Whether the time to decide on an approval, or then to run it, was over when it was read."""
+    if "over" in row:
+        return bool(row["over"])
+    return bool(timing.wall_time() >= row["expires_at"])  # written just now, or by a release before
 
 
 def read_state(row: Row) -> str:
-    """The state of a record by the clock: as that of an `Approval`, or ``begun`` or ``ended``."""
+    """The state of a record as it was read: as that of an `Approval`, or ``begun`` or ``ended``."""
     return row["state"] if row["state"] in ("begun", "ended") else read_approval(row).state
 
 
 def decide(row: Row, state: State, by: str, message: str = "", **more: Any) -> Row:
     """The record of an approval once it is decided. The time to run it counts from now on."""
     now = timing.wall_time()
-    expires = row.get("expires", row["expires_at"] - row["at"])
-    return {**row, "state": state, "by": by, "message": message, "decided_at": now, "expires_at": now + expires, **more}
+    about = {"by": by, "message": message, "decided_at": now, "expires_at": now + row["expires"]}
+    return {**row, "state": state, **about, **more}
 
 
 def make_id() -> str:
@@ -165,23 +175,32 @@ class Requests:
             return None
         entry = await self.store.get(_RECORD + id_)
         if entry is not None:
-            return Kept(_read(entry), entry.version)
+            found = _read(entry)
+            if found.get("timed") and found["state"] != "ended":
+                found["over"] = await self.store.get(_TIME + id_) is None  # last: a decision begins it anew
+            return Kept(found, entry.version)
         for name in (id_.partition(".")[0], id_) if "." in id_ else ():
             old = await self.store.get(_OLD + name)
             rows = [] if old is None else _read_old(old)
             row = next((each for each in rows if each["id"] == id_), None)
             if old is not None and row is not None:
                 left = json.dumps({"rows": [each for each in rows if each is not row]}).encode()
-                return Kept(_renew(row), None, (Change(_OLD + name, left, old.version, _time_to_keep(row)),))
+                renewed = _renew(row)
+                return Kept(renewed, None, (Change(_OLD + name, left, old.version, renewed["expires"] + _KEEP),))
         return None
 
     async def write(self, kept: Kept, row: Row, *beside: Change) -> Kept | None:
-        """Replace a record, with further changes; None: it has changed since it was read.
+        """Replace a record, with further changes, and begin its time anew with a decision.
+
+        Returns:
+            None: it has changed since it was read.
 
         Raises:
             StoreError: The store gave no answer.
         """
-        version = await self.store.write(_change(row, kept.version), *kept.beside, *beside)
+        is_decision = kept.row["state"] == "pending" and row["state"] != "pending"
+        changes = _start(row, kept.version) if is_decision else (_change(row, kept.version),)
+        version = await self.store.write(*changes, *kept.beside, *beside)
         return None if version is None else Kept(row, version)
 
     async def find_equal(self, mark: str) -> tuple[Entry | None, list[Kept]]:
@@ -204,7 +223,7 @@ class Requests:
         ids = [each.row["id"] for each in equal if each.row["id"] not in settled]
         names = json.dumps([*ids, row["id"]]).encode()
         expect, kept_for = None if index is None else index.version, 2 * row["expires"] + _KEEP
-        version = await self.store.write(_change(row, None), Change(_INDEX + row["mark"], names, expect, kept_for))
+        version = await self.store.write(*_start(row, None), Change(_INDEX + row["mark"], names, expect, kept_for))
         return None if version is None else Kept(row, version)
 
     async def list(self) -> AsyncIterator[Row]:
@@ -213,8 +232,10 @@ class Requests:
         Raises:
             StoreError: As `find`.
         """
-        async for _, entry in self.store.scan(_RECORD):
-            yield _read(entry)
+        rows = [_read(entry) async for _, entry in self.store.scan(_RECORD)]
+        timed = {key.removeprefix(_TIME) async for key, _ in self.store.scan(_TIME)}
+        for row in rows:
+            yield {**row, "over": row["id"] not in timed} if row.get("timed") else row
         async for row in self.list_old():
             yield row
 
@@ -247,10 +268,11 @@ def _renew(row: Row) -> Row:
 
 
 def _change(row: Row, version: int | None) -> Change:
-    value = json.dumps({**row, "v": _VERSION}, separators=(",", ":")).encode()
-    return Change(_RECORD + row["id"], value, version, _time_to_keep(row))
+    kept = {name: value for name, value in row.items() if name != "over"}
+    value = json.dumps({**kept, "v": _VERSION}, separators=(",", ":")).encode()
+    return Change(_RECORD + row["id"], value, version, row["expires"] + _KEEP)
 
 
-def _time_to_keep(row: Row) -> float:
-    expires_at: float = row["expires_at"]
-    return max(expires_at - timing.wall_time(), 0.0) + _KEEP
+def _start(row: Row, version: int | None) -> tuple[Change, Change]:
+    """The changes by which the time of an approval begins."""
+    return _change({**row, "timed": True}, version), Change(_TIME + row["id"], b"", ttl=row["expires"])

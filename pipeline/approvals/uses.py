@@ -30,7 +30,7 @@ from ..once.kept_outcomes import read_outcome, write_outcome
 from ..once.owners import Owner, lives
 from ..privacy import get_logger
 from ..stores import Store, StoreError
-from .approval_requests import Kept, Requests, Row
+from .approval_requests import Kept, Requests, Row, is_over
 
 _LEASE = 15.0  # seconds after which an owner on another host that renews nothing counts as dead
 _CLOSING = 5.0  # seconds for the end of a call that was cancelled
@@ -112,8 +112,7 @@ class Uses:
         now = await self._requests.find(row["id"])
         if now is None or now.version != kept.version:
             return None  # it has ended since it was read, and then its owner was asked for
-        is_over = timing.wall_time() >= row["expires_at"]
-        if row["owner"] and call.tool.effect != "mutating" and (call.tool.effect == "read" or not is_over):
+        if row["owner"] and call.tool.effect != "mutating" and (call.tool.effect == "read" or not is_over(row)):
             await self._requests.write(kept, {**row, "state": "approved"})
             return None
         found = await ask_verify(call, call, row.get("key", ""))

@@ -31,6 +31,7 @@ EXCEPTION_TYPE = "exception.type"
 EXCEPTION_MESSAGE = "exception.message"  # this and the next one in log records only
 EXCEPTION_STACKTRACE = "exception.stacktrace"
 TOOL_DESCRIPTION = "gen_ai.tool.description"
+MCP_METHOD = "mcp.method.name"
 
 ATTEMPTS = "toolcall.attempts"
 ATTEMPT = "toolcall.attempt"

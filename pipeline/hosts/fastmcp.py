@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Mapping
 from functools import lru_cache
 from typing import Annotated, Any, cast
 from weakref import WeakKeyDictionary
@@ -15,8 +14,9 @@ from pydantic import ValidationError as PydanticError
 
 from ..adapters.common import is_dict
 from ..base.foreign_values import FaultBarrier, or_default
-from ..engine.call import Call, ValidCall, is_failure
+from ..engine.call import Call, Outcome, ValidCall, is_failure
 from ..engine.compose import Pipeline
+from ..mcp.known_clients import KnownClients
 from ..mcp.result_blocks import make_result
 from ..messages import render
 from ..messages.result_parts import find_parts
@@ -80,12 +80,13 @@ class ToolcallMiddleware(Middleware):
             the author of this very server wrote; else ``mutating``.
         options: Options of `Host`, such as ``timeout=60``. ``principal=`` and ``conversation=`` get the
             `MiddlewareContext`. Without them the principal is the client and the subject of the access token, and the
-            conversation the session of the client.
+            conversation what the guide of a served pipeline says.
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
         self.host = Host(effects, answers=_KEPT, **options)
         self._listed: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()  # by server
+        self._clients = KnownClients()
 
     async def on_call_tool(self, context: Any, call_next: Any) -> ToolResult:
         """Run one call."""
@@ -95,6 +96,7 @@ class ToolcallMiddleware(Middleware):
             name, offered = await self._find_offered(server, sent.name, version)
         strict = bool(getattr(server, "strict_input_validation", False))
         pipeline = self.host.offer({name: _describe(tool, strict=strict) for name, tool in offered.items()})
+        request = context.fastmcp_context.request_context
         call = _make_call(context.fastmcp_context, name, sent.arguments)
         found: Any = pipeline.resolve(call)
         if not is_failure(found) and found.tool.name != name:  # what decides by name has let another one pass
@@ -116,7 +118,8 @@ class ToolcallMiddleware(Middleware):
                 return self.host.refuse_authored("\n".join(getattr(block, "text", "") for block in answer.content))
             return answer
 
-        outcome = await self.host.run(pipeline, call, body, context, counts_inside=around.is_recording())
+        run = _run_signed(self._clients, pipeline, request)
+        outcome = await self.host.run(run, call, body, context, counts_inside=around.is_recording())
         if is_failure(outcome):
             if told:
                 return told[-1]
@@ -172,8 +175,16 @@ def find_validator(function: Any) -> Any:
 
 def _make_call(context: Any, name: str, arguments: Any) -> Call:
     """A call as FastMCP hands it over; ``context`` is None where its server is called without a client."""
-    session = "" if context is None else _find_session(context)
-    return Call(name, arguments, find_request_id(context), principal=_find_principal(), conversation=session)
+    return Call(name, arguments, find_request_id(context), principal=_find_principal())
+
+
+def _run_signed(clients: KnownClients, pipeline: Pipeline, request: Any) -> Any:
+    """What runs a call in the place of a pipeline, once the functions of the user have signed it."""
+
+    def run(call: Call) -> Awaitable[Outcome]:
+        return pipeline(clients.sign(call, request, pipeline))
+
+    return run
 
 
 def _find_principal() -> str:
@@ -183,12 +194,6 @@ def _find_principal() -> str:
     claims: Mapping[str, Any] = getattr(token, "claims", None) or {}
     subject = getattr(token, "subject", None) or claims.get("sub") or ""
     return json.dumps([token.client_id, claims.get("iss") or "", subject])  # a subject is one of its issuer's
-
-
-def _find_session(context: Any) -> str:
-    with suppress(RuntimeError):  # the server was called without a client
-        return str(context.session_id)
-    return ""
 
 
 def _read_hints(hints: Any) -> str | None:
@@ -255,6 +260,7 @@ class _Exported(Tool):
     own: str
     pipeline: Any
     signer: Any
+    clients: Any
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         try:
@@ -263,7 +269,8 @@ class _Exported(Tool):
             context = None
         call = _make_call(context, self.own, arguments)
         around = trace.get_current_span()
-        outcome = await self.signer.run(self.pipeline, call, context, counts_inside=around.is_recording())
+        run = _run_signed(self.clients, self.pipeline, None if context is None else context.request_context)
+        outcome = await self.signer.run(run, call, context, counts_inside=around.is_recording())
         if is_failure(outcome):
             mark_failed(around, outcome.failure().kind)
         value: object = None if is_failure(outcome) else outcome.unwrap()
@@ -284,16 +291,16 @@ def export_tools(
 ) -> list[Tool]:
     """The tools that may be called now, for ``server.add_tool`` one by one.
 
-    The pipeline gets the id of each request, its sender and its session. Parts that a tool returns are content
+    The pipeline gets the id of each request, its sender and its conversation. Parts that a tool returns are content
     blocks. A failure is a result with ``isError``; its kind stands in ``_meta``.
 
     Args:
         registry: The tools. Their effects become ``readOnlyHint`` and ``idempotentHint``.
         pipeline: Runs their calls.
         principal: Finds who asks, in the `Context`. Default None: as in `ToolcallMiddleware`.
-        conversation: Finds the conversation there. Default None: the session of the client.
+        conversation: Finds the conversation there. Default None: as there.
     """
-    signer = Signer("export_tools", principal, conversation)
+    signer, clients = Signer("export_tools", principal, conversation), KnownClients()
     return [
         _Exported(
             name=each["name"],
@@ -303,6 +310,7 @@ def export_tools(
             own=own,
             pipeline=pipeline,
             signer=signer,
+            clients=clients,
         )
         for each, own in list_offered(registry)
     ]

@@ -18,11 +18,24 @@ from ..messages import Wording
 from ..policies.relay_policy import RelayPolicy
 from ..privacy import approved, withholds
 from ..telemetry import continued
+from ..telemetry.attributes import OF_CALL
 from ..tools import ToolContext, ToolRegistry
 from ..tools.error_tables import without_texts
 from .asking_person import ClientQuestions, ask_person, decide, find_approvals, find_question
 from .call_answers import read_reply
-from .jsonrpc import Message, dump, find_rounded, is_message, key_of, make_plain, read_object, write_call_id
+from .jsonrpc import (
+    SPAN_FACTS,
+    Message,
+    dump,
+    find_rounded,
+    fold_key,
+    is_message,
+    key_of,
+    make_plain,
+    read_object,
+    write_answer,
+    write_call_id,
+)
 from .known_tools import KnownTools
 from .own_requests import UnusableAnswerError
 from .result_blocks import make_error_result
@@ -93,7 +106,7 @@ class CallRelay:
         params, asked, given = self._questions.read_answer(read_object(request, "params"))
         meta = read_object(params, "_meta")
         is_modern = _MODERN + "protocolVersion" in meta
-        rest = {name: value for name, value in params.items() if name.casefold() not in ("name", "arguments")}
+        rest = {name: value for name, value in params.items() if fold_key(name) not in ("name", "arguments")}
         exchange = Exchange(rest, has_arguments="arguments" in params)
         arguments = params.get("arguments")
         call = Call(
@@ -102,6 +115,7 @@ class CallRelay:
             id=write_call_id(request["id"]),
             deps=exchange,
             conversation=self._conversation,
+            state={OF_CALL: SPAN_FACTS},
             wording=self.wording,
         )
         rounded = find_rounded(arguments)
@@ -187,11 +201,10 @@ class CallRelay:
             if token is not None and self._progress.get(token) is context:
                 del self._progress[token]
         self._upstream.note_use()
-        plain = make_plain(answer)
-        if not plain.keys() & {"result", "error"}:
+        exchange.answer = read = write_answer(answer, None)
+        if read is None:
             return self._tell_unusable(UnusableAnswerError(is_long=False))
-        exchange.answer = answer
-        told = _ToldByServer()
+        told, plain = _ToldByServer(), make_plain(read)
         failure = read_reply(plain, told)
         if failure is not None:
             exchange.told = told

@@ -9,11 +9,13 @@ from collections.abc import Iterable
 from secrets import token_hex
 from typing import Any, Final, NoReturn, TypeAlias, TypeGuard, cast
 
+from ..base import semconv
 from ..base.nesting import refuse_deep
 from ..parameters.exact_json import is_exact
 
 Message: TypeAlias = dict[str, Any]
 TOOLS_CALL: Final = "tools/call"
+SPAN_FACTS: Final = {semconv.MCP_METHOD: TOOLS_CALL}  # attributes of the span of a call
 PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"  # in ``_meta``, in the versions without a handshake
 
 PARSE_ERROR: Final = -32700
@@ -131,7 +133,7 @@ def join_array(elements: Iterable[bytes]) -> bytes:
 
 
 def hides_call(message: object) -> bool:
-    """Whether another reader could find a call of a tool in a message: some read ``Method`` as ``method``.
+    """Whether another reader could find a call of a tool in a message: see `fold_key`.
 
     Args:
         message: A message that is no call itself, or a list.
@@ -140,11 +142,20 @@ def hides_call(message: object) -> bool:
     while waiting:
         each: object = waiting.pop()
         if is_message(each):
-            if any(key.casefold() == "method" and value == TOOLS_CALL for key, value in each.items()):
+            if any(fold_key(key) == "method" and _cut(value) == TOOLS_CALL for key, value in each.items()):
                 return True
         elif isinstance(each, list):
             waiting.extend(cast("list[object]", each))
     return False
+
+
+def fold_key(key: str) -> str:
+    """A key as other readers may take it: in any case, and up to a NUL, at which a text of C ends."""
+    return key.partition("\0")[0].casefold()
+
+
+def _cut(value: object) -> object:
+    return value.partition("\0")[0] if isinstance(value, str) else value
 
 
 def dump(message: object) -> bytes:
@@ -175,6 +186,15 @@ def key_of(request_id: object) -> str:
     return json.dumps(request_id) if request_id is None or isinstance(request_id, (str, int, float)) else "[]"
 
 
+def loose_key_of(request_id: object) -> str:
+    """As `key_of`, for the answers of servers that write the number of an id as a text, or with a fraction."""
+    if isinstance(request_id, str) and request_id.isdecimal():
+        request_id = int(request_id[:_MOST_DIGITS])
+    elif isinstance(request_id, float) and request_id.is_integer():
+        request_id = int(request_id)
+    return key_of(request_id)
+
+
 def write_call_id(request_id: object) -> str:
     """The id of a call, from a request: a text as it is, unless it could be taken for a number's; injective."""
     if isinstance(request_id, str) and not request_id.startswith('"') and not _NUMBER.fullmatch(request_id):
@@ -195,6 +215,24 @@ def is_request(message: Message) -> bool:
 def is_answer(message: Message) -> bool:
     """Whether a message is the answer to a request, or an error without one; be it an odd one."""
     return message.get("method") is None and ("id" in message or "error" in message)
+
+
+def is_spoken(message: Message) -> bool:
+    """Whether an object is a message of JSON-RPC, and not a line of a log."""
+    return message.get("jsonrpc") == "2.0" and (isinstance(message.get("method"), str) or is_answer(message))
+
+
+def write_answer(answer: Message, request_id: object) -> Message | None:
+    """An answer with this id, in the one form that each client reads; None: it has neither a result nor an error.
+
+    Some clients drop an answer with a further member, be it a null, and wait for ever.
+    """
+    result, error = answer.get("result"), answer.get("error")
+    envelope: Message = {"jsonrpc": "2.0", "id": request_id}
+    if is_message(result) and error is None:
+        return {**envelope, "result": result}
+    is_error = is_message(error) and type(error.get("code")) is int and isinstance(error.get("message"), str)
+    return {**envelope, "error": error} if is_error and result is None else None
 
 
 def is_id(value: object) -> TypeGuard[str | int]:

@@ -7,7 +7,7 @@ from secrets import token_hex
 
 import attrs
 
-from .jsonrpc import CallBatch, Message, is_request, key_of, read_object
+from .jsonrpc import CallBatch, Message, is_request, key_of, loose_key_of, read_object
 from .upstream import Session
 
 CANCELLED = "notifications/cancelled"
@@ -108,10 +108,21 @@ class OpenRequests:
 
     def close(self, answer: Message) -> OpenRequest | None:
         """The request of the client to which this is the answer; None: no such request is open."""
-        found = self._sent.pop(key_of(answer.get("id")), None)
+        found = self._sent.pop(self._find(answer), None)
         if found is not None:
-            self._session.note_answer(answer)
+            self._session.note_answer({**answer, "id": found.request["id"]})
         return found
+
+    def is_waited_for(self, answer: Message) -> bool:
+        """Whether this answers a request of the client."""
+        return self._find(answer) in self._sent
+
+    def _find(self, answer: Message) -> str:
+        key = key_of(answer.get("id"))
+        if key in self._sent:
+            return key
+        loose = loose_key_of(answer.get("id"))
+        return next((each for each, sent in self._sent.items() if loose_key_of(sent.request["id"]) == loose), "")
 
     def is_void(self, message: Message) -> bool:
         """Whether the client answers a server that has ended."""

@@ -17,6 +17,7 @@ from ..tools import Tool
 
 _RESULT: Final = "result"  # the key of a value that is not an object; the official SDK has the same
 _TEXT: Final = ("string", "null")  # a result of these types alone is sent as text, and needs no form
+_NOT_OF_EACH: Final = ("date-time", "time", "duration")
 _ANY_LIST: Final[Mapping[str, Any]] = {"type": "array", "items": {}}
 
 
@@ -88,7 +89,7 @@ def find_form(tool: Tool[..., Any]) -> OutputForm | None:
     def dump(value: Any) -> Any:
         return adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
 
-    return _make_form(schema, dump)
+    return _make_form(_leave_out_formats(schema), dump)
 
 
 @or_default(None)  # an annotation is any code
@@ -96,6 +97,15 @@ def _read_hint(function: Callable[..., Any]) -> Any:
     """The type that a function is declared to return; None: it declares none, or none that says anything."""
     hint = get_type_hints(unwrap(function), include_extras=True).get("return", inspect.Signature.empty)
     return None if hint in (inspect.Signature.empty, Any, object, str, bytes, type(None)) else hint
+
+
+def _leave_out_formats(schema: Any) -> Any:
+    """A schema of pydantic without the formats that not each value of the type has: a naive time has no offset."""
+    if isinstance(schema, dict):
+        members = cast("dict[str, Any]", schema).items()
+        kept = ((key, each) for key, each in members if key != "format" or each not in _NOT_OF_EACH)
+        return {key: _leave_out_formats(each) for key, each in kept}
+    return [_leave_out_formats(each) for each in cast("list[Any]", schema)] if isinstance(schema, list) else schema
 
 
 def _says_nothing(schema: Mapping[str, Any]) -> bool:
@@ -119,7 +129,8 @@ def _make_form(schema: Mapping[str, Any], dump: Callable[[Any], Any] | None) -> 
     else:
         whole["type"] = "object"
     try:
-        is_valid = jsonschema_rs.validator_for(whole, offline=True, pattern_options=PATTERNS).is_valid
+        validator = jsonschema_rs.validator_for(whole, offline=True, pattern_options=PATTERNS, validate_formats=True)
+        is_valid = validator.is_valid  # clients look at formats too
     except (ValueError, RecursionError, jsonschema_rs.ReferencingError):
         return None
 

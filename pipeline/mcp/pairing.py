@@ -23,7 +23,7 @@ from .jsonrpc import (
     is_answer,
     is_message,
     is_request,
-    key_of,
+    loose_key_of,
     parse,
     read_object,
 )
@@ -35,7 +35,6 @@ _LIST: Final = "tools/list"
 _HANDSHAKE: Final = "2025-11-25"  # the version whose forms count where a request names none
 _MOST_ENDED: Final = 1_000  # ids of requests that have ended, which may get a late answer
 UNREADABLE: Final = "the answer cannot be read"
-_LONGEST_ID: Final = 4_000  # digits that Python reads
 _ENVELOPE: Final = frozenset(("jsonrpc", "id", "result", "error"))
 _JSON_BEGINS: Final = (b"{", b"}", b'"', b":", b",")
 _MEMBER: Final = re.compile(rb'"(?:jsonrpc|id)"\s*:')
@@ -59,11 +58,11 @@ class Pairing:
         """Note a message that goes to the server."""
         message: Message = item.message.model_dump(by_alias=True, exclude_unset=True)
         if is_request(message):
-            self._open[_key_of(message["id"])] = message
+            self._open[loose_key_of(message["id"])] = message
         elif "method" in message:
             self._notified += 1
             if message["method"] == CANCELLED:
-                self._end(_key_of(read_object(message, "params").get("requestId")))
+                self._end(loose_key_of(read_object(message, "params").get("requestId")))
 
     def mend(self, item: Any) -> Any:
         """Return what came from the server, or an error in its place that ends its request.
@@ -76,7 +75,7 @@ class Pairing:
         message = item.message
         if hasattr(message, "method"):
             return item
-        key = _key_of(message.id)
+        key = loose_key_of(message.id)
         if message.id is None and self._notified:
             self._notified -= 1
         elif key in self._open:
@@ -104,7 +103,7 @@ class Pairing:
             request_id, may_answer = _find_id(found if isinstance(found, bytes) else found.encode(errors="replace"))
         else:
             request_id, may_answer = None, isinstance(found, list)
-        key = _key_of(request_id)
+        key = loose_key_of(request_id)
         if not may_answer or (key in self._ended and key not in self._open):
             return failure
         if key not in self._open:
@@ -148,15 +147,6 @@ class Pairing:
         return ""
 
 
-def _key_of(request_id: object) -> str:
-    """The key of an id; some servers, and the package, take the number of a text for the number."""
-    if isinstance(request_id, str) and request_id.isdecimal():
-        request_id = int(request_id[:_LONGEST_ID])
-    elif isinstance(request_id, float) and request_id.is_integer():
-        request_id = int(request_id)
-    return key_of(request_id)
-
-
 def _find_input(failure: Exception) -> object:
     """The line, or the value in it, that pydantic did not take; None: the failure is another one."""
     problems: list[Any] = getattr(failure, "errors", list)()
@@ -195,7 +185,7 @@ async def refuse_answerless(response: Any) -> None:
         found: object = None
         with suppress(ValueError):
             found = parse(await response.aread())
-        if is_message(found) and is_answer(found) and _key_of(found.get("id")) == _key_of(sent["id"]):
+        if is_message(found) and is_answer(found) and loose_key_of(found.get("id")) == loose_key_of(sent["id"]):
             return
         response.status_code = _BAD_GATEWAY
     elif response.status_code == _ACCEPTED:

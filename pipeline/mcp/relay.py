@@ -72,6 +72,7 @@ class Relay:
         self._server_lines = ServerLines(
             upstream=self._upstream,
             calls=self._calls,
+            running=self._running,
             open_requests=self._open,
             reply=self._reply,
             writer=writer,

@@ -6,23 +6,24 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from math import isfinite
 from typing import Any, Final
 
 import attrs
 
-from ..engine.call import Call, Outcome, ResolvedCall, is_failure, is_success, make_uuid
+from ..engine.call import Call, Outcome, ResolvedCall, is_failure, is_success
 from ..engine.call_state import StateKey
 from ..engine.compose import Pipeline
 from ..engine.errors import NeedsUserInput
 from ..messages.text import replace_surrogates
 from ..telemetry import continued, follow
+from ..telemetry.attributes import OF_CALL
 from ..telemetry.event_rows import PROGRESS, Event
 from ..tools import Tool
 from .asking import ASKED, OURS, AskingCall, let_ask, serve_end
 from .asking_person import Question, ask_person, find_approvals, takes_forms
-from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, REPEATED, Message, key_of, write_call_id
+from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, REPEATED, SPAN_FACTS, Message, write_call_id
+from .known_clients import KnownClients
 from .result_blocks import KIND, make_result
 from .served_tools import ServedTools
 
@@ -46,6 +47,7 @@ class ServedCalls:
     Args:
         pipeline: Runs them. It has to be open, if it has to be opened.
         tools: The tools of its registries.
+        clients: Say whose call each is.
         deps: The ``deps`` of each call.
         read_principal: Returns who asks; "" without a principal.
         error: Makes an error of the protocol of its code, its text and maybe its data.
@@ -55,16 +57,17 @@ class ServedCalls:
         self,
         pipeline: Pipeline,
         tools: ServedTools,
+        clients: KnownClients,
         *,
         deps: object,
         read_principal: Callable[[], str],
         error: Callable[..., Exception],
     ) -> None:
-        self._pipeline, self._tools = serve_end(pipeline), tools
+        self._pipeline, self._tools, self._clients = serve_end(pipeline), tools, clients
         self._approvals = find_approvals(pipeline)
         self._deps, self._read_principal = deps, read_principal
         self._error = error
-        self._running: set[tuple[str, str]] = set()  # conversation and id
+        self._running: set[tuple[str, str, str]] = set()  # conversation, reply and id
 
     async def call_tool(self, context: Any, params: Any) -> Message:
         """Run the call in a request, or go on with the one whose questions it answers.
@@ -80,19 +83,7 @@ class ServedCalls:
             Exception: An error of the protocol: the id belongs to a call that runs, or the state of the request that of
                 none that waits.
         """
-        conversation, reply = read_conversation(context)
-        key = conversation, key_of(context.request_id)
-        if conversation and key in self._running:
-            raise self._error(INVALID_REQUEST, REPEATED)
-        self._running.add(key)
-        try:
-            return await self._answer(context, params, conversation, reply)
-        finally:
-            self._running.discard(key)
-
-    async def _answer(self, context: Any, params: Any, conversation: str, reply: str) -> Message:
         name, tool = self._tools.find(params.name)
-        may_ask = tool is None or tool.context or self._approvals is not None
         sent = context.params
         call = Call(
             name,
@@ -100,13 +91,23 @@ class ServedCalls:
             write_call_id(context.request_id),
             "" if context.request is None else self._read_principal(),
             self._deps,
-            conversation=conversation,
-            reply=reply,
             wording=self._pipeline.wording,
         )
+        call = self._clients.sign(call, context, self._pipeline)
+        key = call.conversation, call.reply, call.id
+        if key in self._running:  # not of a client without a session, whose ids say nothing
+            raise self._error(INVALID_REQUEST, REPEATED)
+        self._running.add(key)
+        try:
+            return await self._answer(context, call, tool)
+        finally:
+            self._running.discard(key)
+
+    async def _answer(self, context: Any, call: Call, tool: Tool[..., Any] | None) -> Message:
+        may_ask = tool is None or tool.context or self._approvals is not None
         if not is_modern(context):
             return await self._make_result(call, let_ask(context) if may_ask else context, tool)
-        state: Any = sent.get(_STATE)
+        state: Any = context.params.get(_STATE)
         if isinstance(state, str) and state.startswith(OURS):
             asking: AskingCall | None = context.lifespan_context.asking.take(state)
             if asking is None:
@@ -128,7 +129,7 @@ class ServedCalls:
 
     async def _make_result(self, call: Call, context: Any, tool: Tool[..., Any] | None) -> Message:
         asked: list[Message] = []
-        given: Any = {REQUEST: context, ASKED: asked}
+        given: Any = {REQUEST: context, ASKED: asked, OF_CALL: SPAN_FACTS}
         call = attrs.evolve(call, state=given)
         run = self._run_told if (tool is None or tool.context) and _wants_progress(context) else self._run
         if context.meta:
@@ -179,18 +180,6 @@ class ServedCalls:
             await context.session.report_progress(done, total, message or None)
 
         return await follow(self._pipeline, call, tell, content=False)
-
-
-def read_conversation(context: Any) -> tuple[str, str]:
-    """The conversation of a request, and its reply: what the id of the request is unique in.
-
-    Over HTTP that is the session, as a digest, since who knows its id may act in it. A client without a session begins
-    its ids anew as it likes, so each of its requests is a reply of its own.
-    """
-    if context.request is None:
-        return context.lifespan_context.conversation, ""
-    session = context.session._connection.session_id  # noqa: SLF001  # the context has no public name for it (mcp 2.3)
-    return ("", make_uuid()) if session is None else (f"mcp-{sha256(session.encode()).hexdigest()[:32]}", "")
 
 
 def is_modern(context: Any) -> bool:

@@ -18,20 +18,24 @@ from .jsonrpc import (
     is_answer,
     is_message,
     is_request,
+    is_spoken,
     key_of,
+    loose_key_of,
     make_error,
     make_plain,
     read,
     read_object,
+    write_answer,
 )
 from .lines import LineWriter, LongLine, tell_long
 from .open_requests import CANCELLED, OpenRequests
-from .running_calls import Reply
+from .running_calls import Reply, RunningCalls
 from .server import ServerGoneError
 from .upstream import Upstream
 
 LIST_CHANGED: Final = "notifications/tools/list_changed"
 _LOG = get_logger()
+_UNREADABLE: Final = "the answer of the server cannot be read"
 _LIST, _PROGRESS = "tools/list", "notifications/progress"
 
 
@@ -41,6 +45,7 @@ class ServerLines:
     Args:
         upstream: The server; an answer to a request of ours goes to the task that asked there.
         calls: The calls of tools, for their progress and for the tools that are listed.
+        running: The calls that run, by the ids of the client.
         open_requests: Requests that have passed and have no answer yet.
         reply: Sends the answer to a request to the client.
         writer: The stream that the client reads.
@@ -52,12 +57,13 @@ class ServerLines:
         *,
         upstream: Upstream,
         calls: CallRelay,
+        running: RunningCalls,
         open_requests: OpenRequests,
         reply: Reply,
         writer: LineWriter,
         limits: RelayLimits,
     ) -> None:
-        self._upstream, self._calls = upstream, calls
+        self._upstream, self._calls, self._running = upstream, calls, running
         self._open = open_requests
         self._reply, self._writer = reply, writer
         self._limits = limits
@@ -80,17 +86,24 @@ class ServerLines:
         except ValueError:
             await self._take_unreadable(line)
             return False
-        if isinstance(message, list):
-            messages = cast("list[object]", message)
-            rest = [each for each in messages if not await self._take_message(each)]
-            if rest or not messages:
-                await self._writer.write(written if len(rest) == len(messages) else dump(rest))
-        elif not is_message(message):
+        messages = cast("list[object]", message) if isinstance(message, list) else [message]
+        spoken = [each for each in messages if is_message(each) and self._is_spoken(each)]
+        if not spoken:
             await self._take_unreadable(line)
             return False
-        elif not await self._take_message(message):
-            await self._writer.write(written)
+        if len(spoken) < len(messages):
+            _LOG.warning("a part of a line of the server is no message, and was thrown away")
+        rest = [each for each in spoken if not await self._take_message(each)]
+        if rest:
+            await self._writer.write(written if len(rest) == len(messages) else dump(rest))
         return True
+
+    def _is_spoken(self, message: Message) -> bool:
+        """Whether an object is a message, and not a line of a log. What answers somebody is one, however odd."""
+        if is_spoken(message):
+            return True
+        is_ours = self._upstream.own_requests.is_ours(message.get("id"))
+        return is_answer(message) and (is_ours or self._open.is_waited_for(message))
 
     async def _take_unreadable(self, line: bytes) -> None:
         """A line that is no message goes no further: another reader could find one in it. What it answers fails."""
@@ -102,7 +115,7 @@ class ServerLines:
             return
         request_id, is_an_answer = find_unread_id(line)
         if is_an_answer and request_id is not None:
-            await self._fail_open(request_id, "the answer of the server cannot be read")
+            await self._fail_open(request_id, _UNREADABLE)
         _LOG.warning("a line of the server is no message, and was thrown away")
 
     async def _fail_open(self, request_id: object, text: str) -> None:
@@ -112,10 +125,8 @@ class ServerLines:
         if found is not None:
             await self._reply(key_of(request_id), dump(error), found.batch)
 
-    async def _take_message(self, message: object) -> bool:
+    async def _take_message(self, message: Message) -> bool:
         """Read a message of the server. Returns whether it goes no further."""
-        if not is_message(message):
-            return False
         method = message.get("method")
         if is_answer(message):
             return await self._take_answer(message)
@@ -140,15 +151,27 @@ class ServerLines:
         if self._upstream.own_requests.deliver(answer.get("id"), answer):
             return True
         found = self._open.close(answer)
-        if found is None:
-            return False
+        if found is None:  # nobody answers a call in our place
+            return self._is_running(answer.get("id"))
         self._upstream.note_use()
-        if found.request.get("method") == _LIST:
-            self._calls.known.learn_page(read_object(found.request, "params"), found.changes, make_plain(answer))
-        if found.batch is None:
+        own_id = found.request["id"]
+        written = write_answer(answer, own_id)
+        passes = written is not None and found.batch is None and written.keys() == answer.keys()
+        if written is None:
+            _LOG.warning("an answer of the server cannot be read, and was thrown away")
+            written = make_error(own_id, INTERNAL_ERROR, _UNREADABLE)
+        elif found.request.get("method") == _LIST:
+            self._calls.known.learn_page(read_object(found.request, "params"), found.changes, make_plain(written))
+        if passes and is_spoken(answer) and key_of(answer["id"]) == key_of(own_id):
             return False
-        await self._reply(key_of(answer["id"]), dump(answer), found.batch)
+        await self._reply(key_of(own_id), dump(written), found.batch)
         return True
+
+    def _is_running(self, request_id: object) -> bool:
+        """Whether a client could take an answer with this id for that of a call."""
+        return any(
+            key in self._running for key in (key_of(request_id), loose_key_of(request_id), key_of(f"{request_id}"))
+        )
 
     async def _take_long(self, line: LongLine) -> None:
         request_id, is_an_answer = find_id(line.head, line.tail)

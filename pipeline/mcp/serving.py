@@ -19,11 +19,11 @@ from ..base import timing
 from ..base.event_loops import get_event_loop
 from ..base.options import check_type
 from ..base.setup_error import SetupError
-from ..engine.call import make_uuid
 from ..engine.compose import Pipeline
 from .asking import AskingCalls
 from .http_transport import OneAnswer
 from .jsonrpc import TOOLS_CALL, Message
+from .known_clients import KnownClients
 from .sdk_server import SdkServer
 from .served_calls import ServedCalls, complete, is_modern, with_odd_arguments
 from .served_tools import ServedTools
@@ -33,7 +33,7 @@ _PATIENCE: Final = 5.0  # seconds for a client to take a notification
 _MARGIN: Final = 0.01  # seconds, for what is lost when times are subtracted
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class _Clients:
     """The state of the server's lifespan, for the clients of one transport.
 
@@ -42,14 +42,12 @@ class _Clients:
         listen: Serves ``subscriptions/listen``.
         group: Where calls run that outlive a request, since they ask the client.
         asking: Those that wait for an answer.
-        conversation: Of the calls over a pair of streams.
     """
 
     audience: ListAudience
     listen: Any
     group: TaskGroup
     asking: AskingCalls = attrs.field(factory=AskingCalls)
-    conversation: str = attrs.field(factory=make_uuid)
 
 
 def make_server(
@@ -90,7 +88,8 @@ def make_server(
         token = sdk.access_token()
         return "" if token is None else join_principal(sdk.list_principal(token))
 
-    calls = ServedCalls(pipeline, tools, deps=deps, read_principal=read_principal, error=sdk.error)
+    known = KnownClients()
+    calls = ServedCalls(pipeline, tools, known, deps=deps, read_principal=read_principal, error=sdk.error)
 
     async def list_tools(context: Any, _params: Any) -> Message:
         result: Message = {"tools": tools.list_tools()}
@@ -125,6 +124,8 @@ def make_server(
     make_app = server.streamable_http_app
 
     def streamable_http_app(**options: Any) -> Any:
+        if options.get("auth") is None:
+            known.warn(pipeline)
         app = make_app(**options)
         app.add_middleware(OneAnswer)
         return app

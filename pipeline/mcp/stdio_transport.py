@@ -112,7 +112,7 @@ class StdioTransport:
         message: Any = None
         with suppress(ValueError):  # also for what this parser does not read: deep nesting, half of a surrogate pair
             message = self._adapter.validate_json(line, by_name=False)
-        if message is not None and (hasattr(message, "id") or b'"id"' not in line):
+        if message is not None and (hasattr(message, "id") or not (b'"id"' in line or b"\\u" in line)):
             return message
         found: object = None
         try:

@@ -46,8 +46,8 @@ def make_tool(
         **options: Options of `Tool.from_schema`.
 
     Returns:
-        The tool, and what is wrong with its schema: then any object is accepted, and the server validates alone. "":
-        nothing is wrong.
+        The tool, and what is wrong with its schema, "": nothing. One whose patterns alone cannot be used stands without
+        them; of another any object is accepted. The rest is left to the server.
 
     Raises:
         SetupError: The options contradict each other.
@@ -55,14 +55,29 @@ def make_tool(
     description = definition.get("description")
     text = description if isinstance(description, str) else ""
     facts: Any = {"name": name, "handler": handler, "description": text, "context": True, "one_request": True}
-    try:
-        tool = Tool.from_schema(parameters=definition.get("inputSchema"), **facts, **options)
-    except SetupError as exc:
+    schema, mistake = definition.get("inputSchema"), ""
+    tool: Tool[..., Any] | None = None
+    for parameters in (schema, _leave_out_patterns(schema)):
+        try:
+            tool = Tool.from_schema(parameters=parameters, **facts, **options)
+            break
+        except SetupError as exc:
+            mistake = mistake or str(exc)
+    if tool is None:
         tool = Tool.from_schema(parameters=None, **facts, **options)
-        tool.is_remote = True
-        return tool, str(exc)
     tool.is_remote = True
-    return tool, ""
+    return tool, mistake
+
+
+def _leave_out_patterns(schema: Any) -> Any:
+    """A schema without the patterns of its texts, which each implementation reads in a language of its own."""
+    if is_deep(schema):
+        return schema
+    if isinstance(schema, Mapping):
+        members = cast("Mapping[Any, Any]", schema).items()
+        kept = ((key, each) for key, each in members if not (key == "pattern" and isinstance(each, str)))
+        return {key: _leave_out_patterns(each) for key, each in kept if key != "patternProperties"}
+    return [_leave_out_patterns(each) for each in cast("list[Any]", schema)] if isinstance(schema, list) else schema
 
 
 _PROSE: Final = frozenset(("description", "title", "$comment"))  # shown to the model, without meaning to a parser

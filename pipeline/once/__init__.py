@@ -1,7 +1,7 @@
 """Once: which delivery a call is, which intent it has, and what a pipeline does with one that came before."""
 
 from .digests import NotPlainError, digest, join_digest
-from .in_process import once_per_intent
+from .in_process import InScope, once_per_intent
 from .intents import DELIVERY, are_alike, are_written_alike, delivery_of, intent_of, read_asked, write_arguments
 from .undecided import CONVERSATIONS, Conversation, Conversations, Lost
 
@@ -10,6 +10,7 @@ __all__ = [
     "DELIVERY",
     "Conversation",
     "Conversations",
+    "InScope",
     "Lost",
     "NotPlainError",
     "are_alike",

@@ -151,7 +151,7 @@ class _Locks:
 _LOCKS = _Locks()
 
 
-async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, flights: Flights) -> Outcome:
+async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, flights: Flights) -> Outcome:  # noqa: C901  # in no more frames
     """Run a call of a tool that changes something, of a conversation, of a turn, or of a known reply.
 
     Args:
@@ -178,11 +178,13 @@ async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, fl
         else:  # as that does, where nothing is undecided: in no frame of its own
             try:
                 outcome = await inside(call)
+                if type(outcome) is not Success:
+                    outcome = await settle_lost(call, effect, outcome)
             except BaseException as exc:
                 _remember_raise(call, effect, scope, exc)
                 raise
             if type(outcome) is not Success or CONVERSATIONS.held:
-                outcome = _learn(call, effect, scope, await settle_lost(call, effect, outcome))
+                outcome = _learn(call, effect, scope, outcome)
         return outcome
     finally:
         if key is not None:
@@ -217,11 +219,11 @@ async def _run(call: ValidCall, effect: OneEffect, inside: Inside, scope: Conver
         if lost is not None and lost.key and isinstance(cast("object", call), ValidCall):
             call = call.with_idempotency_key(lost.key)
     try:
-        outcome = await inside(call)
+        outcome = await settle_lost(call, effect, await inside(call))
     except BaseException as exc:
         _remember_raise(call, effect, scope, exc)
         raise
-    told = _learn(call, effect, scope, await settle_lost(call, effect, outcome))
+    told = _learn(call, effect, scope, outcome)
     if lost is not None and known is not None and effect.undecided and _is_known(effect, told):
         known.decide(lost)  # a later answer to the same key
     return told
@@ -240,11 +242,11 @@ def _learn(call: ValidCall, effect: OneEffect, scope: Conversation | None, outco
     if liftable is None:
         return outcome
     _remember(call, effect, scope, liftable=liftable)
-    return _tell_part(error, effect.tool) or outcome if liftable else outcome
+    return tell_part(effect, outcome)
 
 
 def _remember_raise(call: ValidCall, effect: OneEffect, scope: Conversation | None, exc: BaseException) -> None:
-    """Remember a call that was cancelled, or in which a stage has a bug."""
+    """Remember a call that was cancelled, also while ``verify=`` is asked, or in which a stage has a bug."""
     effect.close()
     if effect.undecided and not hasattr(exc, "landed"):  # as in `read_end`: it says itself what became of it
         _remember(call, effect, scope, liftable=False)
@@ -441,10 +443,17 @@ def _reread(call: ValidCall) -> dict[str, Any]:
     return call.params
 
 
-def _tell_part(error: Any, tool: Tool[..., Any] | None) -> Outcome | None:
-    """The error with the advice to check first; None where it has advice of its own, or no place for it."""
+def tell_part(effect: OneEffect, outcome: Outcome) -> Outcome:
+    """What is told of a call that is remembered: with the advice to check first, where an exception says no more.
+
+    As it is, where the end is known, or the error has advice of its own, or no place for it.
+    """
+    error: Any = cast("Any", outcome).failure() if type(outcome) is Failure else None
+    tool = effect.tool
     if tool is None or tool.effect != "mutating" or not isinstance(error, _WITH_DETAILS) or error.details.suggestion:
-        return None
+        return outcome
+    if not effect.undecided or not read_end(effect, error):
+        return outcome
     where = f"with {tool.verify_with} " if tool.verify_with else ""
     advice = approved(f"The call may have taken effect in part: check {where}before you repeat it.")
     return Failure(attrs.evolve(error, details=attrs.evolve(error.details, suggestion=advice)))

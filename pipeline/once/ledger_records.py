@@ -199,7 +199,7 @@ class Records:
 
         Args:
             names: Its names.
-            whole: Also of its intent. Default True.
+            whole: Also of other deliveries of its intent. Default True.
         """
         entry, kept = await self.read(names.delivery)
         own: list[Met] = []
@@ -211,9 +211,12 @@ class Records:
             elif kept["state"] == "begun" and await self._is_newer(names.delivery, entry):
                 return await self.look(names, whole=whole)
             own.append(Met(names.id, arrives, kept["key"], known))
-        if not whole or (own and own[0].arrives != "lost"):
+        is_lost = bool(own) and own[0].arrives == "lost"
+        if not is_lost and (own or not whole):
             return Seen(entry, kept, met=own)
         row, intent = await self.read(names.intent)
+        if not whole:
+            return Seen(entry, kept, (row, intent), own)
         lost = {id_: read_lost(each) for id_, each in intent.get("lost", {}).items()}
         died: list[str] = []
         for id_, each in intent.get("open", {}).items():

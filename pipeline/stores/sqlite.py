@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Self
+from typing import Self, cast
 
-from ..base import timing
 from ..base.options import check_type, refuse
 from ..base.setup_error import SetupError
 from .batched import BatchedStore, Get, Job, Page, Write, end_of
+from .file_time import FileTime
 from .store import ANY, Entry, StoreError
 
 _MODE = 0o600  # of a new file: it contains arguments and results
@@ -54,6 +54,7 @@ _HARMLESS = frozenset(  # after these the transaction was rolled back, and the c
 )
 IN_USE = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL))
 _NO_STORE = frozenset((sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT))
+_BESIDE = ("", "-wal", "-shm")  # the file itself, and those beside it
 _CLOSED = frozenset((sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY))
 
 
@@ -85,35 +86,35 @@ class SQLite(BatchedStore[sqlite3.Connection]):
         super().__init__(f"SQLite({self._path!r})", timeout)
         self._path = str(Path(self._path).absolute())  # a program may change its directory later
         self._synchronous = "full" if survives_power_cut else "normal"
-        self._file: tuple[int, int] | None = None  # device and inode, from the first opening to the last closing
+        # Device and inode of each file: of the file itself from the first opening to the last closing, of those beside
+        # it as long as a connection is open, for SQLite removes them at the end.
+        self._files: dict[str, tuple[int, int]] = {}
+        self._lost = ""  # which of them was removed or replaced
+        self._time: FileTime | None = None
         self._writes = 0  # since keys were looked at whose time is over
         self._swept = b""  # up to this key
 
     async def __aenter__(self) -> Self:
         """See `Store.__aenter__`."""
         if not self._users:
-            self._file = None
+            self._files, self._lost, self._time = {}, "", None
         return await super().__aenter__()
 
     def _is_lost(self, connection: sqlite3.Connection) -> bool:
-        """Raise FileNotFoundError if another file is there now, or none: it lacks what was confirmed."""
+        """Raise FileNotFoundError if a file is gone or another one: it lacks what was confirmed."""
         del connection
-        self._check_file()
+        self._check_files()
         return False
 
-    def _check_file(self) -> None:
-        try:
-            found = os.stat(self._path)  # noqa: PTH116  # a third faster
-        except FileNotFoundError:
-            found = None
-        now = None if found is None else (found.st_dev, found.st_ino)
-        if self._file is not None and now != self._file:
-            raise FileNotFoundError("the file was removed or replaced while it was open")
-        self._file = now
+    def _check_files(self, *ends: str) -> None:
+        for end in ends or self._files:
+            if not self._lost and end in self._files and _identify(self._path + end) != self._files[end]:
+                self._lost = "the file" if not end else f"the file {end} beside it"
+        if self._lost:
+            raise FileNotFoundError(f"{self._lost} was removed or replaced while it was open")
 
     def _connect(self) -> sqlite3.Connection:
-        if self._file is not None:
-            self._check_file()
+        self._check_files()
         if not self.makes_itself and not os.path.isfile(self._path):  # noqa: PTH113  # as above
             raise SetupError(f"{self._path}: no such file")
         try:
@@ -127,7 +128,8 @@ class SQLite(BatchedStore[sqlite3.Connection]):
             with ExitStack() as undo:
                 undo.callback(db.close)
                 self._prepare(db)
-                self._check_file()
+                self._check_files()
+                self._files = {end: found for end in _BESIDE if (found := _identify(self._path + end)) is not None}
                 undo.pop_all()
         except sqlite3.Error as exc:
             if code_of(exc) in _NO_STORE:
@@ -148,7 +150,9 @@ class SQLite(BatchedStore[sqlite3.Connection]):
                 db.execute(_CREATE)
                 db.execute(f"pragma application_id = {_APPLICATION}")
                 db.execute(f"pragma user_version = {_SCHEMA}")
+            read = self._time or FileTime(db, _identify(self._path))
             db.execute("commit")
+            self._time = read
         finally:
             if db.in_transaction:
                 db.execute("rollback")
@@ -170,12 +174,16 @@ class SQLite(BatchedStore[sqlite3.Connection]):
         if writes and (error := self._transact(connection, writes)) is not None:
             for job in writes:
                 job.error = error
-        for read in jobs:  # after the writes, so that a read sees every write that was asked for before it
+        if writes:
+            self._check_files("-wal")  # what went into a file that is gone is not confirmed
+        reads = [job for job in jobs if not isinstance(job, Write)]
+        now = self._read_time(connection) if reads else 0.0
+        for read in reads:  # after the writes, so that a read sees every write that was asked for before it
             if isinstance(read, Get):
-                row = connection.execute(_GET, (read.key, timing.wall_time())).fetchone()
+                row = connection.execute(_GET, (read.key, now)).fetchone()
                 read.answer = None if row is None else Entry(*row)
             elif isinstance(read, Page):
-                _read_page(connection, read)
+                _read_page(connection, read, now)
 
     def _transact(self, db: sqlite3.Connection, writes: Sequence[Write]) -> StoreError | None:
         """Make all writes in one transaction; the error, if nothing was written.
@@ -185,8 +193,10 @@ class SQLite(BatchedStore[sqlite3.Connection]):
         """
         try:
             db.execute("begin immediate")
-            _write_all(db, writes)
-            self._sweep(db, len(writes))
+            now = self._read_time(db)
+            _write_all(db, writes, now)
+            self._sweep(db, len(writes), now)
+            cast("FileTime", self._time).mark(db)
             db.execute("commit")
         except sqlite3.Error as exc:
             if not _HARMLESS.intersection((code_of(exc), getattr(exc, "sqlite_errorcode", 0))):
@@ -196,26 +206,38 @@ class SQLite(BatchedStore[sqlite3.Connection]):
             return StoreError(self._explain(exc))
         return None
 
-    def _sweep(self, db: sqlite3.Connection, writes: int) -> None:
+    def _read_time(self, db: sqlite3.Connection) -> float:
+        return cast("FileTime", self._time).read(db)
+
+    def _sweep(self, db: sqlite3.Connection, writes: int, now: float) -> None:
         """Remove keys whose time is over, a slice of all keys at a time: four for each write, so it keeps up."""
         self._writes += writes
         if self._writes < _SWEEP_AFTER:
             return
         self._writes = 0
         row = db.execute(_SLICE_END, (self._swept, _SWEPT)).fetchone()
-        db.execute(_SWEEP, (self._swept, b"\xff" if row is None else row[0], timing.wall_time()))
+        db.execute(_SWEEP, (self._swept, b"\xff" if row is None else row[0], now))
         self._swept = b"" if row is None else row[0]
 
     def _disconnect(self, connection: sqlite3.Connection) -> None:
+        with suppress(FileNotFoundError):
+            self._check_files()  # once more: the last connection to a file removes those beside it
+        self._watch_file_alone()
         connection.close()
+
+    def _restart_in_child(self) -> None:
+        super()._restart_in_child()
+        self._watch_file_alone()  # once the parent has closed it, the files beside it are gone
+
+    def _watch_file_alone(self) -> None:
+        self._files = {end: known for end, known in self._files.items() if not end}
 
     def _abort(self, connection: sqlite3.Connection) -> None:
         connection.interrupt()
 
 
-def _write_all(db: sqlite3.Connection, writes: Sequence[Write]) -> None:
+def _write_all(db: sqlite3.Connection, writes: Sequence[Write], now: float) -> None:
     """Make each write whose keys are as expected, in their order: the versions are read once, and rows written once."""
-    now = timing.wall_time()
     expected = {key for job in writes for key, change in job.changes if change.expect is not ANY}
     versions: dict[bytes, int | None] = dict(_read_versions(db, list(expected), now))
     rows: dict[bytes, tuple[bytes, int, float | None, bytes] | None] = {}
@@ -239,11 +261,20 @@ def _read_versions(db: sqlite3.Connection, keys: list[bytes], now: float) -> Ite
         yield from db.execute(_VERSIONS.format(",".join("?" * most)), (*some, now))
 
 
-def _read_page(db: sqlite3.Connection, job: Page) -> None:
+def _read_page(db: sqlite3.Connection, job: Page, now: float) -> None:
     start = job.prefix if job.position is None else job.position
-    rows = db.execute(_PAGE_OF, (start, end_of(job.prefix), timing.wall_time(), _PAGE)).fetchall()
+    rows = db.execute(_PAGE_OF, (start, end_of(job.prefix), now, _PAGE)).fetchall()
     job.found = [(key, Entry(value, version)) for key, value, version in rows]
     job.answer = rows[-1][0] + b"\x00" if len(rows) == _PAGE else None
+
+
+def _identify(path: str) -> tuple[int, int] | None:
+    """The device and inode of a file; None: there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  # a third faster
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def read_header(db: sqlite3.Connection) -> tuple[int, int, int]:

@@ -52,11 +52,9 @@ def start_attempt(
         landed: Whether the attempt took effect, if it has ended. None: it has not.
     """
     name, attributes = (
-        make_attempt_start(number, None, None, "", executor, landed)
+        make_attempt_start(number, None, None, executor, landed)
         if tool is None
-        else make_attempt_start(
-            number, tool.name, tool.effect, tool.description, tool.run_in if executor is None else executor, landed
-        )
+        else make_attempt_start(number, tool.name, tool.effect, tool.run_in if executor is None else executor, landed)
     )
     return tracer.start_span(name, context, INTERNAL, attributes, None, started)
 

@@ -14,12 +14,16 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from ..base import semconv
 from ..base.foreign_values import FaultBarrier
+from ..engine.call import Call
+from ..engine.call_state import StateKey
 from ..engine.errors import Denied, InvalidParams, MalformedCall, Repair, TimedOut, Unavailable
 from ..engine.report import NO_EXECUTOR, CallReport, LiveReport, find_decision, kind_of
 from ..privacy import RemoteCause, get_logger
 from ..privacy.secret_places import show_paths
 from ..tools.definition import Tool
 
+# Further attributes of the span of a call, from who made it, such as a server.
+OF_CALL: StateKey[Mapping[str, str]] = StateKey("toolcall-pipeline.span-attributes")
 # The name and the attributes at the start of a call span. A sampler decides by both, so they are final. A plain tuple:
 # unpacking a NamedTuple takes three times as long.
 SpanStart: TypeAlias = tuple[str, Mapping[str, str | int]]
@@ -64,9 +68,12 @@ _REASONS = frozenset(
 _MAX_NAME = 128  # characters of a name or an id, which a model or a provider may make of any length
 
 
-def make_span_start(tool: str) -> SpanStart:
+def make_span_start(tool: str, description: str = "") -> SpanStart:
     """Return the `SpanStart` for calls of that tool."""
-    return f"{semconv.EXECUTE_TOOL} {tool}", _start_attributes(tool)
+    attributes = _start_attributes(tool)
+    if description:
+        attributes[semconv.TOOL_DESCRIPTION] = to_wire_text(description, _MAX_DESCRIPTION)
+    return f"{semconv.EXECUTE_TOOL} {tool}", attributes
 
 
 def step_back(name: str, attributes: Mapping[str, str | int]) -> SpanStart:
@@ -88,7 +95,7 @@ def _start_attributes(tool: str) -> dict[str, str | int]:
 
 @lru_cache(maxsize=1_000)  # a lookup takes a fifth of the time, and the attempts of a tool differ little
 def make_attempt_start(  # the arguments are the key of the cache
-    number: int, tool: str | None, effect: str | None, description: str, executor: str | None, landed: str | None
+    number: int, tool: str | None, effect: str | None, executor: str | None, landed: str | None
 ) -> SpanStart:
     """Return the name and the initial attributes of the span of an attempt.
 
@@ -96,14 +103,12 @@ def make_attempt_start(  # the arguments are the key of the cache
         number: Number of the attempt.
         tool: Name of the tool, or None if it is not known.
         effect: Effect of the tool.
-        description: Description of the tool, as its author wrote it.
         executor: Where the attempt runs, or None if unknown.
         landed: Whether it took effect. None: unknown, because it has not ended.
     """
     attributes: dict[str, str | int] = {semconv.ATTEMPT: number}
     if tool is not None and effect is not None:
         attributes[semconv.EFFECT] = effect
-        attributes[semconv.TOOL_DESCRIPTION] = to_wire_text(description, _MAX_DESCRIPTION)
     if executor is not None:
         attributes[semconv.EXECUTOR] = executor
     if landed is not None:
@@ -131,12 +136,21 @@ def set_call_attributes(span: Span, report: LiveReport) -> None:
             span.set_attribute(semconv.REASON, to_wire_text(note))
     if call.id:
         span.set_attribute(semconv.CALL_ID, to_wire_text(call.id))
+    if call.conversation or call.state is not None:
+        _set_origin(span, call)
     requested: Any = call.name
     if report.tool is None or requested != report.tool.name:
         text = to_wire_text(requested) if isinstance(requested, str) else type(requested).__name__
         span.set_attribute(semconv.REQUESTED_NAME, text)
     if report.repairs:
         span.set_attribute(semconv.REPAIRS, list_repairs(report))
+
+
+def _set_origin(span: Span, call: Call) -> None:
+    if call.conversation:
+        span.set_attribute(semconv.CONVERSATION_ID, to_wire_text(call.conversation))
+    if (facts := call.get_state(OF_CALL, None)) is not None:
+        span.set_attributes(facts)
 
 
 def list_repairs(report: CallReport) -> list[str]:

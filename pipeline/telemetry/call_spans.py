@@ -100,7 +100,7 @@ class CallSpans:
         self._of_turns = {SPAN_KIND: "AGENT"} if openinference else {}
         # By tool name. Every call looks here, recorded or not: a plain dict takes 20 ns, a dict with
         # __missing__ twice as long, functools.lru_cache four times.
-        self._starts: dict[str, SpanStart] = {}
+        self._starts: dict[str, tuple[str, SpanStart]] = {}  # with the description of the tool
         self._unrecorded = 0  # calls in a row that found no provider
         # Between these times (wall clock, ns) calls do not ask for a provider: the last 100 calls found none.
         # A process with few calls asks for each; one with many sees a new provider within 0.1 ms.
@@ -121,7 +121,9 @@ class CallSpans:
         if tool is None:
             name, attributes = UNKNOWN_TOOL
         else:
-            name, attributes = self._starts.get(tool.name) or self._add_start(tool.name)
+            described, (name, attributes) = self._starts.get(tool.name) or self._add_start(tool)
+            if described is not tool.description:  # another tool has the name by now
+                _, (name, attributes) = self._add_start(tool)
         is_counted = False
         if context:  # empty where nothing around the call has to do with OpenTelemetry
             (name, attributes), is_counted = _read_context(context, name, attributes)
@@ -170,11 +172,11 @@ class CallSpans:
         self._records = SpanRecorder, SpanOptions(inner, self._deferred, detail)
         return self._records
 
-    def _add_start(self, tool: str) -> SpanStart:
+    def _add_start(self, tool: Tool[..., Any]) -> tuple[str, SpanStart]:
         if len(self._starts) >= _MAX_TOOLS:
             self._starts.clear()
-        start = self._starts[tool] = make_span_start(tool)
-        return start
+        made = self._starts[tool.name] = tool.description, make_span_start(tool.name, tool.description)
+        return made
 
 
 def captures_content() -> bool:

@@ -10,7 +10,6 @@ import attrs
 from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Span, Tracer, get_current_span, set_span_in_context
 
-from ..base import semconv
 from ..base.foreign_values import FaultBarrier
 from ..base.semconv import OTHER
 from ..engine.report import AttemptRow, LiveReport, StageRow
@@ -133,10 +132,11 @@ class SpanRecorder:
             with _RECORDS:  # rendering the user's values runs foreign code, and so do span processors
                 if verdict is not None:
                     self._facts = describe_failure(report.error, tool, report.decided_by)
-                set_call_attributes(span, report)
                 if not self._named and tool is not None:
-                    span.update_name(make_span_start(tool.name)[0])
-                    span.set_attribute(semconv.TOOL_NAME, tool.name)
+                    name, attributes = make_span_start(tool.name, tool.description)
+                    span.update_name(name)
+                    span.set_attributes(attributes)
+                set_call_attributes(span, report)
                 if detail.more:
                     set_detail_attributes(span, report, detail)
         if options.deferred is None:

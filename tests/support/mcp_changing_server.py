@@ -29,8 +29,8 @@ async def work(steps: int, ctx: Any) -> str:
 
 async def hang(ctx: Any) -> str:
     """Say that it began, and never end; note a cancellation."""
-    await ctx.report_progress(0, 1, f"hanging in {os.getpid()}")
-    try:
+    try:  # the client may cancel before the report has been written
+        await ctx.report_progress(0, 1, f"hanging in {os.getpid()}")
         await anyio.sleep_forever()
     except anyio.get_cancelled_exc_class():
         cancelled.append("hang")
