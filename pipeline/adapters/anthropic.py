@@ -41,7 +41,6 @@ from .common import (
     with_sent_names,
     with_wire,
 )
-from .definable import fit_anthropic
 from .replies import (
     Calls,
     OwnMessage,
@@ -52,6 +51,7 @@ from .replies import (
     refusal_of,
     refuse_no_reply,
 )
+from .schema_fitting import fit_definitions
 from .sending_back import fit_arguments, fit_calls, fit_parts, new_id, own_message
 
 if TYPE_CHECKING:
@@ -74,14 +74,8 @@ def tools(registry: ToolView) -> list[Definition]:
     Returns:
         ``{"name", "description", "input_schema"}`` for each of them. A property whose name the provider would refuse,
         such as ``filter[id]``, is sent under another one; `calls` changes it back.
-
-    Raises:
-        SetupError: The schema of a tool has a union at the top, which the provider refuses.
     """
-    definitions = build_definitions(registry, ANTHROPIC, "input_schema")
-    for each in definitions:
-        each["input_schema"] = fit_anthropic(each["name"], each["input_schema"])
-    return definitions
+    return fit_definitions(build_definitions(registry, ANTHROPIC, "input_schema"), "input_schema", "anthropic")
 
 
 def calls(

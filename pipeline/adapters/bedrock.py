@@ -37,9 +37,9 @@ from .common import (
     to_plain,
     with_sent_names,
 )
-from .definable import fit_anthropic
 from .providers import BEDROCK_ERRORS
 from .replies import Calls, OwnMessage, Reading, ReplyError, Unhandled, read_chunks, read_error, refusal_of
+from .schema_fitting import fit_definitions
 from .sending_back import fit_arguments, fit_calls, fit_parts, new_id, own_message
 
 if TYPE_CHECKING:
@@ -62,15 +62,9 @@ def tools(registry: ToolView) -> list[Definition]:
     Returns:
         ``{"toolSpec": {"name", "description", "inputSchema": {"json": …}}}`` for each of them. The provider refuses a
         ``toolConfig`` with none: leave it out then.
-
-    Raises:
-        SetupError: As with `anthropic.tools`, whose models are most of those that are asked here.
     """
-    definitions = build_definitions(registry, BEDROCK, "inputSchema")
-    fitted = [
-        {**each, "inputSchema": {"json": fit_anthropic(each["name"], each["inputSchema"])}} for each in definitions
-    ]
-    return [{"toolSpec": each} for each in fitted]
+    definitions = fit_definitions(build_definitions(registry, BEDROCK, "inputSchema"), "inputSchema", "bedrock")
+    return [{"toolSpec": {**each, "inputSchema": {"json": each["inputSchema"]}}} for each in definitions]
 
 
 def calls(

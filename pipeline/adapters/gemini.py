@@ -34,9 +34,9 @@ from .common import (
     with_sent_names,
     with_wire,
 )
-from .definable import fit_gemini
 from .gemini_streams import FORM, read_responses
 from .replies import Calls, Reading, read_chunks
+from .schema_fitting import fit_definitions
 from .sending_back import fit_arguments, fit_names, fit_parts, own_message
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def tools(registry: ToolView) -> list[Definition]:
     Raises:
         SetupError: A name does not begin with a letter or ``_``, as this provider wants it.
     """
-    declarations = build_definitions(registry, GEMINI, "parameters_json_schema")
+    key = "parameters_json_schema"
+    declarations = fit_definitions(build_definitions(registry, GEMINI, key), key, "gemini")
     for each in declarations:
-        each["parameters_json_schema"] = fit_gemini(each["parameters_json_schema"])
         if not (each["name"][0].isalpha() or each["name"][0] == "_"):
             raise SetupError(f"Gemini takes names that begin with a letter or _, not {each['name']!r}: rename the tool")
     return [{"function_declarations": declarations}] if declarations else []

@@ -19,9 +19,10 @@ from ..engine.call import Call, Outcome, set_caller
 from ..messages import Wording
 from ..tools.view import ToolView
 from . import openai, providers
-from .common import get_field, is_stream, list_items, read_events, text_or_empty
+from .common import build_definitions, get_field, is_stream, list_items, read_events, text_or_empty
 from .openai_chat import make_message
 from .replies import Calls
+from .schema_fitting import fit_definitions
 from .sending_back import fit_calls
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def tools(registry: ToolView) -> list[Definition]:
     Args:
         registry: The tools. A name that the provider would refuse is sent in a form that it accepts.
     """
-    return openai.tools(registry)
+    definitions = fit_definitions(build_definitions(registry, OPENAI, "parameters"), "parameters", "mistral")
+    return [{"type": "function", "function": each} for each in definitions]
 
 
 def calls(

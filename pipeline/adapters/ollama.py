@@ -9,7 +9,7 @@ Source: https://github.com/ollama/ollama/blob/main/docs/api.md and /docs/capabil
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import evolve
 
@@ -32,6 +32,7 @@ from .common import (
 )
 from .openai_streams import add_delta
 from .replies import Calls, OwnMessage, Reading, Unhandled, read_chunks, read_error
+from .schema_fitting import fit_definitions
 from .sending_back import fit_arguments, fit_names, fit_parts, own_message
 
 if TYPE_CHECKING:
@@ -50,13 +51,9 @@ def tools(registry: ToolView) -> list[Definition]:
 
     Returns:
         ``{"type": "function", "function": {"name", "description", "parameters"}}`` for each of them. A parameter whose
-        type stands inside of ``anyOf`` or behind a ``$ref`` has it in ``type`` as well: the package drops the rest.
+        type stands inside of ``anyOf`` has it in ``type`` as well: the package drops the rest.
     """
-    definitions = build_definitions(registry, OPENAI, "parameters")
-    for each in definitions:
-        schema: dict[str, Any] = each["parameters"]
-        properties = cast("dict[str, Any]", schema["properties"])
-        each["parameters"] = {**schema, "properties": {key: _tell_type(one, schema) for key, one in properties.items()}}
+    definitions = fit_definitions(build_definitions(registry, OPENAI, "parameters"), "parameters", "ollama")
     return [{"type": "function", "function": each} for each in definitions]
 
 
@@ -149,25 +146,6 @@ def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wordi
     name = text_or_empty(call.wire.get("name")) or make_provider_name(text_or_empty(call.name), OPENAI)
     identity = {"tool_call_id": call.id} if call.id else {}
     return {"role": "tool", "tool_name": name, **identity, "content": join_parts(parts)}
-
-
-def _tell_type(schema: Any, root: dict[str, Any]) -> Any:
-    """The schema of a parameter with the types that it takes, if each of its variants says one."""
-    if not isinstance(schema, dict) or "type" in schema:
-        return cast("Any", schema)
-    given = cast("dict[str, Any]", schema)
-    variants = [_follow(each, root) for each in list_items(given.get("anyOf") or given)]
-    found = [kind for each in variants for kind in list_items(get_field(each, "type")) if isinstance(kind, str)]
-    if not found or not all(get_field(each, "type") for each in variants):
-        return given
-    kinds = list(dict.fromkeys(found))
-    return {**given, "type": kinds if len(kinds) > 1 else kinds[0]}
-
-
-def _follow(schema: object, root: dict[str, Any]) -> object:
-    """The definition that a schema refers to, one step; any other schema as it is."""
-    name = text_or_empty(get_field(schema, "$ref")).removeprefix("#/$defs/")
-    return get_field(get_field(root, "$defs"), name) if name else schema
 
 
 def _read(given: object) -> Reading:

@@ -40,8 +40,8 @@ from .openai_responses import (
 from .openai_streams import read_chat_chunks, read_stop
 from .providers import Provider
 from .replies import Calls, Reading, ReplyError, find_nothing, read_error, refuse_no_reply
+from .schema_fitting import fit_definitions
 from .sending_back import fit_calls, new_id
-from .strict_schemas import make_strict
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
@@ -68,11 +68,7 @@ def tools(registry: ToolView, *, api: Api = "chat", strict: bool = False) -> lis
         would make every parameter required. With ``strict``, ``"strict": True`` where the schema can be said.
     """
     definitions = build_definitions(registry, OPENAI, "parameters")
-    if strict:
-        definitions = [
-            {**each, "parameters": found, "strict": True} if (found := make_strict(each["parameters"])) else each
-            for each in definitions
-        ]
+    fit_definitions(definitions, "parameters", "openai", strict=strict)
     if api == "responses":
         return [{"type": "function", "strict": False, **each} for each in definitions]
     return [{"type": "function", "function": each} for each in definitions]

@@ -12,14 +12,13 @@ from ..engine.call import Call
 from ..privacy import get_logger
 from ..tools.view import ToolView
 from .common import CUT_OFF, get_field, read_events, read_source, restore_names, text_or_empty
-from .definable import restore_arguments
 from .providers import Provider
+from .renamed_properties import restore_arguments
 from .text_calls import looks_like_calls, read_text_calls
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
 
-_FITTED = frozenset(("Anthropic", "Bedrock"))  # definitions for them may have other names of properties
 _logger = get_logger()
 _REFUSED = "The model refused to answer"
 _WITHHELD = "content_filter"
@@ -163,7 +162,7 @@ class Reading:
             cast("Any", call).wording = wording  # as above
         named = restore_names(found, registry, provider.longest)
         return Calls(
-            restore_arguments(named, registry) if provider.name in _FITTED else named,
+            restore_arguments(named, registry, provider.name.lower()),
             error=error,
             text=said,
             finish_reason=self.finish_reason,
