@@ -11,32 +11,49 @@ from ..base.setup_error import SetupError
 from ..engine.call import Call
 from ..privacy import get_logger
 from ..tools.view import ToolView
-from .common import CUT_OFF, get_field, read_events, read_source, restore_names, text_or_empty
+from .common import CUT_OFF, get_field, join_surrogates, list_items, read_source, restore_names, text_or_empty
 from .providers import Provider
 from .renamed_properties import restore_arguments
 from .text_calls import looks_like_calls, read_text_calls
+from .wrappers import open_events
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
 
 _logger = get_logger()
+_LONGEST = 300  # characters of words in an error
 _REFUSED = "The model refused to answer"
 _WITHHELD = "content_filter"
+WITHHELD = frozenset((  # how Gemini says so
+    "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "IMAGE_SAFETY",
+    "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
+))  # fmt: skip
+_KINDS = ("empty", "incomplete", "unreadable")
+_HAS_CALLS = ("tool_calls", "function_call", "tool_use")  # the reasons of a reply with calls
+_UNFINISHED = ("in_progress", "queued", "incomplete", "cancelled")  # statuses of a response
 
 
 @attrs.frozen
 class ReplyError:
-    """The backend answered with an error in place of a reply, or in the middle of a stream.
+    """Why a reply is not the answer that was asked for.
 
     Args:
-        message: Its text. "": it has none.
-        type: Its kind of error, such as ``overloaded_error``. "": unknown.
-        code: Its code, such as ``rate_limit_exceeded`` or ``429``. "": unknown.
+        message: The text of an error of the backend, or what is wrong. "": it has none.
+        type: The backend's kind of error, such as ``overloaded_error``; or ``refusal``, ``content_filter``, ``empty``,
+            ``incomplete``, ``unreadable``, or that of an item which waits. "": unknown.
+        code: The backend's code, such as ``rate_limit_exceeded`` or ``429``. "": unknown.
     """
 
     message: str
     type: str = ""
     code: str = ""
+
+    @property
+    def kind(self) -> str:
+        """``refused``, ``empty``, ``incomplete`` or ``unreadable``; ``backend`` for its own error and what waits."""
+        if self.type in _KINDS:
+            return self.type
+        return "refused" if self.type in (_WITHHELD, "refusal", *WITHHELD) else "backend"
 
 
 class Unhandled(str):
@@ -145,15 +162,19 @@ class Reading:
             provider: Whose reply it is.
             text: Whether calls that are written as text count, if the reply has only those.
         """
-        found, said, message = self.calls, self.text, self.message
+        found, said, message = self.calls, join_surrogates(self.text, "replace"), self.message
         if not found and said and text:
             found, said = read_text_calls(said)
             message = None if found else message  # its text holds the calls
         elif not found and said and looks_like_calls(said) and _logger.hasHandlers():
             _logger.warning("The reply has no calls, but its text looks like one: calls(reply, text=True) reads it")
-        error = self.error or self._explain()
+        self.text = said
+        error = self.error or self._explain(found)
         if error is not None and _logger.hasHandlers():
-            _logger.warning("The provider answered with an error of type %.100r", error.type or error.code)
+            _logger.warning("The reply has an error of type %.100r", error.type or error.code)
+        for call in found:
+            if isinstance(call.arguments, str) and not call.arguments.isascii():
+                cast("Any", call).arguments = join_surrogates(call.arguments)
         if self.id:
             for call in found:
                 cast("Any", call).reply = self.id  # it was made here, and is not shared yet
@@ -171,10 +192,18 @@ class Reading:
             message=message,
         )
 
-    def _explain(self) -> ReplyError | None:
-        """The reason why a reply without an error of the backend is not an answer; None: it is one."""
+    def _explain(self, found: list[Call]) -> ReplyError | None:
+        """The reason why a reply without an error of the backend is not an answer; None: it is one.
+
+        Args:
+            found: Its calls, those that are written as text included.
+        """
+        self.calls = found
         if self.calls and not (self.refusal or self.unhandled):
             return None
+        return self._explain_words() or (None if self.calls else self._explain_end())
+
+    def _explain_words(self) -> ReplyError | None:
         if self.refusal:
             words = "" if self.refusal.startswith(_REFUSED) else f": {self.refusal}"
             return ReplyError(f"{_REFUSED}{words}", "refusal")
@@ -187,10 +216,21 @@ class Reading:
             return ReplyError("The provider paused its turn: send the message back as it is to go on", "pause_turn")
         if open_:
             return ReplyError(f"The reply has items that the client has to handle: {', '.join(open_)}", open_[0])
-        if self.finish_reason is None or self.calls or self.text:
+        return None
+
+    def _explain_end(self) -> ReplyError | None:
+        """The reason why a reply without calls is not an answer; None: it is one."""
+        if self.text.strip() and self.finish_reason not in _HAS_CALLS:
             return None
-        is_cut = self.finish_reason == CUT_OFF
-        return ReplyError("The reply was cut off before it said anything" if is_cut else "The reply is empty", "empty")
+        if self.finish_reason in _HAS_CALLS and not self.unhandled:
+            return ReplyError("The reply says that it has calls, and has none", "incomplete")
+        if self.finish_reason is None:
+            return ReplyError("The reply says nothing, and not that it ended", "incomplete")
+        if self.finish_reason in _UNFINISHED:
+            return ReplyError(f"The reply is not finished: its status is {self.finish_reason}", "incomplete")
+        if self.finish_reason == CUT_OFF:
+            return ReplyError("The reply was cut off before it said anything", "incomplete")
+        return None if self.text.strip() else ReplyError("The reply is empty", "empty")
 
 
 def refusal_of(said: str) -> str:
@@ -205,6 +245,8 @@ def read_error(reply: object, *, named: bool = False) -> ReplyError | None:
         reply: The reply or event.
         named: Read only an error that stands beside something else, in a field of that name.
     """
+    if isinstance(reply, str):  # in the middle of a stream
+        return ReplyError(reply.strip()[:_LONGEST], "unreadable") if reply.strip() else None
     found = get_field(reply, "error")
     if found is None and not named and "error" in (get_field(reply, "type"), get_field(reply, "object")):
         found = reply
@@ -230,7 +272,7 @@ def read_chunks(reply: object, ours: Provider) -> tuple[list[object], ReplyError
         SetupError: ``reply`` has to be awaited first, is one of another provider, or is none.
     """
     is_whole = ours.has_field(reply)
-    events = [] if is_whole else list(read_events(reply))
+    events = [] if is_whole else list(open_events(reply))
     ours.refuse_others(reply, events)
     refuse_no_reply(reply, ours)
     nothing = None if is_whole or isinstance(reply, str) else find_nothing(reply, events, ours)
@@ -256,7 +298,7 @@ def refuse_no_reply(reply: object, ours: Provider) -> None:
 
 
 def find_nothing(reply: object, events: Iterable[object], ours: Provider) -> ReplyError | None:
-    """An error for an answer that has nothing of a reply in it, such as ``{}``; None: it has, or it is an empty list.
+    """An error for an answer that has nothing of a reply in it, such as ``{}``; None: it has.
 
     Args:
         reply: The reply.
@@ -264,6 +306,17 @@ def find_nothing(reply: object, events: Iterable[object], ours: Provider) -> Rep
         ours: As with `refuse_no_reply`.
     """
     each: list[Any] = [reply] if isinstance(reply, Mapping) else list(events)
-    if not each or any(ours.has_field(one) for one in each):
+    if not each:
+        return ReplyError("The reply is empty", "empty")
+    if any(ours.has_field(one) for one in each):
         return None
-    return ReplyError(f"The answer has nothing that a reply of {ours.name} has", "unreadable")
+    words = _find_words(each[0])
+    said = f"; it says: {words[:_LONGEST]}" if words else ""
+    return ReplyError(f"The answer has nothing that a reply of {ours.name} has{said}", "unreadable")
+
+
+def _find_words(answer: object) -> str:
+    """What an answer says that is no reply, in the fields where gateways have it."""
+    first = next(iter(list_items(get_field(answer, "errors"))), None)
+    places = [(answer, name) for name in ("message", "detail", "msg", "error_description", "title")]
+    return next((text for place in [*places, (first, "message")] if (text := text_or_empty(get_field(*place)))), "")
