@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from ..base.nesting import refuse_deep
 from .common import get_field, is_dict, list_items, read_events, to_plain
@@ -60,8 +60,10 @@ def _find_inner(value: Any, key: str) -> Any:
     if isinstance(value, str) and value.lstrip().startswith("{"):
         return _read_json(value)
     items = list_items(value) if key != "message" and isinstance(value, (list, tuple)) else ()
-    only = to_plain(items[0]) if len(items) == 1 else None
-    return only if _is_whole(only) else value
+    only: Any = to_plain(items[0]) if len(items) == 1 else None
+    if _is_whole(only):
+        return only
+    return cast("Any", value)
 
 
 def _is_whole(reply: object) -> bool:
