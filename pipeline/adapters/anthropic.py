@@ -39,6 +39,7 @@ from .common import (
     with_sent_names,
     with_wire,
 )
+from .gateway_wrappers import open_events, open_reply
 from .history import MISSING, HistoryChange, join_turns, list_messages, match, split_turns
 from .replies import (
     Calls,
@@ -52,7 +53,6 @@ from .replies import (
 )
 from .schema_fitting import fit_definitions
 from .sending_back import clean, fit_arguments, fit_calls, fit_names, fit_parts, is_sound, new_id, own_message
-from .wrappers import open_events, open_reply
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline

@@ -36,12 +36,12 @@ from .common import (
     to_parts,
     with_sent_names,
 )
+from .gateway_wrappers import open_reply
 from .history import MISSING, HistoryChange, join_turns, list_messages, match, split_turns
 from .providers import BEDROCK_ERRORS
 from .replies import Calls, OwnMessage, Reading, ReplyError, Unhandled, read_chunks, read_error, refusal_of
 from .schema_fitting import fit_definitions
 from .sending_back import clean, fit_arguments, fit_calls, fit_names, fit_parts, new_id, own_message
-from .wrappers import open_reply
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline

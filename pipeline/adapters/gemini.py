@@ -36,12 +36,12 @@ from .common import (
     with_sent_names,
     with_wire,
 )
+from .gateway_wrappers import open_reply
 from .gemini_streams import FORM, read_responses
 from .history import MISSING, HistoryChange, join_turns, list_messages, match, split_turns
 from .replies import Calls, Reading, read_chunks
 from .schema_fitting import fit_definitions
 from .sending_back import clean, fit_arguments, fit_names, fit_parts, own_message
-from .wrappers import open_reply
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline

@@ -30,12 +30,12 @@ from .common import (
     with_sent_names,
     with_wire,
 )
+from .gateway_wrappers import open_reply
 from .history import MISSING, HistoryChange, Unit, list_messages, match
 from .openai_streams import add_delta
 from .replies import Calls, OwnMessage, Reading, Unhandled, read_chunks, read_error
 from .schema_fitting import fit_definitions
 from .sending_back import clean, fit_arguments, fit_names, fit_parts, own_message
-from .wrappers import open_reply
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline

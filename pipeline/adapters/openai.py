@@ -25,6 +25,7 @@ from .common import (
     to_parts,
     with_sent_names,
 )
+from .gateway_wrappers import open_events, open_reply
 from .history import MISSING, HistoryChange, list_messages, match
 from .openai_chat import join_choices, make_message, read_message, set_calls, split_chat
 from .openai_responses import (
@@ -43,7 +44,6 @@ from .providers import Provider
 from .replies import Calls, Reading, ReplyError, find_nothing, read_error, refuse_no_reply
 from .schema_fitting import fit_definitions
 from .sending_back import clean, fit_calls, fit_names, new_id
-from .wrappers import open_events, open_reply
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline

@@ -12,10 +12,10 @@ from ..engine.call import Call
 from ..privacy import get_logger
 from ..tools.view import ToolView
 from .common import CUT_OFF, get_field, join_surrogates, list_items, read_source, restore_names, text_or_empty
+from .gateway_wrappers import open_events
 from .providers import Provider
 from .renamed_properties import restore_arguments
 from .text_calls import looks_like_calls, read_text_calls
-from .wrappers import open_events
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
