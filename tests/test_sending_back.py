@@ -121,6 +121,7 @@ FIELDS: Any = st.dictionaries(
     max_size=3,
 )
 ARGUMENTS: Any = st.lists(st.tuples(OBJECT, FIELDS), max_size=3)
+SERVER = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
 Sent: TypeAlias = "tuple[Any, Any]"  # a reply, and the message in it
 
 
@@ -140,7 +141,11 @@ def response(asked: Any, fields: Any) -> Sent:
         {**own, "type": "function_call", "id": "f", "call_id": f"c{place}", "name": "f", "arguments": json.dumps(given)}
         for place, (given, own) in enumerate(asked)
     ]
-    items = [{"type": "reasoning", "id": "r", "encrypted_content": "x"}, *calls, {"type": "shell_call", **fields}]
+    items = [
+        {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x"},
+        *calls,
+        {"type": "shell_call", **fields},
+    ]
     return {"object": "response", "status": "completed", "output": items}, items
 
 
@@ -151,7 +156,7 @@ def blocks(asked: Any, fields: Any) -> Sent:
         for place, (given, own) in enumerate(asked)
     ]
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
-    content = [thought, {"type": "text", "text": "I look.", **fields}, *calls, {"type": "server_tool_use", "id": "s"}]
+    content = [thought, {"type": "text", "text": "I look.", **fields}, *calls, SERVER]
     said = {"role": "assistant", "content": content}
     return {**said, "type": "message", "stop_reason": "tool_use"}, said
 
@@ -252,7 +257,7 @@ def test_what_only_a_client_library_adds_does_not_go_back() -> None:
     assert openai.send_back(openai.calls(reply))[0] == {**said, "x": 1}
 
 
-REASONING = {"type": "reasoning", "id": "r", "encrypted_content": "x"}
+REASONING = {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x"}
 HI = {"type": "response.output_text.delta", "delta": "Hi"}
 
 

@@ -82,6 +82,18 @@ def text_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def join_surrogates(text: str, errors: str = "surrogatepass") -> str:
+    """A text in which each pair of surrogates, such as of two pieces of a stream, is one character.
+
+    Args:
+        text: The text.
+        errors: What half of a pair becomes: itself, or with ``replace`` the character for what cannot be read.
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", errors)
+
+
 def is_dict(value: object) -> TypeIs[dict[str, Any]]:
     """Whether it is plain data with names, as JSON has it."""
     return type(value) is dict

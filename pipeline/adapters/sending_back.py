@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import attrs
 
-from ..base.nesting import refuse_deep
+from ..base.nesting import is_deep, refuse_deep
 from ..engine.call import Call
 from ..messages.values import to_data
 from ..parameters.exact_json import refuse_constant
 from ..tools.view import ToolView
-from .common import read_source, text_or_empty
+from .common import dict_or_empty, is_dict, join_surrogates, read_source, text_or_empty
 from .replies import Calls
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Anthropic's characters and OpenAI's length; LiteLLM puts a signature of Gemini behind the id, and wants it back there.
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}(?:__thought__[a-zA-Z0-9_=+/-]+)?")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
 _MAX_NAME = 64
 _KEY = "invalid_json"  # what the model wrote in place of an object stands under this name
@@ -69,8 +70,62 @@ def fit_names(calls: Calls, registry: Pipeline | ToolView | None, longest: int) 
 
 
 def own_message(calls: Calls, form: str) -> Any:
-    """The model's own message as it came; None if it is not known in this wire format, see `OwnMessage`."""
-    return calls.message.data if calls.message is not None and calls.message.form == form else None
+    """The model's own message as it came, without nulls; None: it is not known in this format, see `OwnMessage`."""
+    if calls.message is None or calls.message.form != form or is_deep(calls.message.data):
+        return None
+    return _without_nulls(calls.message.data)
+
+
+def _without_nulls(value: Any) -> Any:
+    """A message and its parts without the fields that are null, which providers send and do not all take."""
+    if type(value) is list:
+        return [_without_nulls(each) for each in cast("list[Any]", value)]
+    if not is_dict(value):
+        return value
+    kept = {key: each for key, each in value.items() if each is not None}
+    return kept | {key: _without_nulls(kept[key]) for key in _OF_PARTS if type(kept.get(key)) is list}
+
+
+def is_sound(part: object, fields: Mapping[str, Mapping[str, type]]) -> bool:
+    """Whether a part of a message has a type, and each field that its type has to have.
+
+    Args:
+        part: The block or item.
+        fields: By types, the fields with the types of their values. Of a type that is not in it nothing is known.
+    """
+    given = dict_or_empty(part)
+    kind = text_or_empty(given.get("type"))
+    return bool(kind) and all(isinstance(given.get(name), each) for name, each in fields.get(kind, {}).items())
+
+
+def clean(message: Any) -> Any:
+    """The message with texts that UTF-8 can say: a pair of surrogates is one character, and half of one is �."""
+    return message if _is_clean(message) else _clean(message)
+
+
+def _is_clean(message: Any) -> bool:
+    pending: list[Any] = [message]
+    for each in pending:  # it grows
+        kind: type[Any] = type(each)
+        if kind is str:
+            if not each.isascii() and _SURROGATE.search(each):
+                return False
+        elif kind is dict:
+            pending += each
+            pending += each.values()
+        elif kind is list or kind is tuple:
+            pending += each
+        elif kind not in _FLAT:
+            return False  # a mapping or a text of another class
+    return True
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return join_surrogates(value, errors="replace")
+    if isinstance(value, Mapping):
+        return {_clean(key): _clean(each) for key, each in cast("Mapping[Any, Any]", value).items()}
+    return [_clean(each) for each in cast("list[Any]", value)] if isinstance(value, (list, tuple)) else value
 
 
 def fit_parts(
@@ -122,6 +177,8 @@ def fit_arguments(call: Call) -> dict[str, Any]:
 
 _read_json = json.JSONDecoder(parse_constant=refuse_constant).decode
 _NO_JSON = object()
+_FLAT: frozenset[type[Any]] = frozenset((type(None), bool, int, float))
+_OF_PARTS = ("content", "summary", "tool_calls")  # where parts of a message stand
 
 
 def _decode(text: str) -> object:
@@ -134,9 +191,10 @@ def _decode(text: str) -> object:
 def fit_arguments_text(call: Call) -> str:
     """The arguments as the JSON text of an object: as they were written, if they are one."""
     arguments: Any = call.arguments
-    if isinstance(arguments, str) and isinstance(_decode(arguments), dict):
-        return arguments
-    return json.dumps(fit_arguments(call), ensure_ascii=False)
+    found = _decode(arguments) if isinstance(arguments, str) else None
+    if isinstance(found, dict) and ((arguments.isascii() and "\\u" not in arguments) or clean(found) is found):
+        return cast("str", arguments)
+    return json.dumps(clean(fit_arguments(call)), ensure_ascii=False)
 
 
 def fit_text(call: Call) -> str:

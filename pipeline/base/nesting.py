@@ -47,6 +47,9 @@ def refuse_deep(text: str, start: int = 0) -> str:
     return text
 
 
+_NESTS = (dict, list, tuple)
+
+
 def is_deep(value: Any) -> bool:
     """Whether dicts, lists and tuples stand in each other in more than 200 levels. Works without recursion."""
     level = [value]
@@ -54,9 +57,9 @@ def is_deep(value: Any) -> bool:
         below: list[Any] = []
         for each in level:
             if isinstance(each, dict):
-                below += cast("dict[Any, Any]", each).values()
+                below += [part for part in cast("dict[Any, Any]", each).values() if isinstance(part, _NESTS)]
             elif isinstance(each, (list, tuple)):
-                below += cast("list[Any]", each)
+                below += [part for part in cast("list[Any]", each) if isinstance(part, _NESTS)]
         if not below:
             return False
         level = below
