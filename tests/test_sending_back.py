@@ -18,7 +18,7 @@ from openai.types.responses import ResponseFunctionToolCallParam
 from pydantic import TypeAdapter
 
 import fake_providers as fake
-from toolcall_pipeline import Call, Success
+from toolcall_pipeline import Call, Success, Tool, ToolRegistry
 from toolcall_pipeline.adapters import anthropic, bedrock, gemini, ollama, openai
 from toolcall_pipeline.adapters.replies import Calls
 
@@ -74,6 +74,15 @@ def test_names_are_those_of_the_provider() -> None:
     calls = openai.calls(fake.completion(("c", sent, "{}"), ("d", "no such!", "{}"), ("e", "", "{}")), tools)
     said, _ = openai.send_back(calls, tools)
     assert [asked["function"]["name"] for asked in said["tool_calls"]] == [sent, "no_such_", "unknown"]
+
+
+def test_a_long_name_goes_back_whole() -> None:
+    """A name that is as long as the provider takes is not cut to the length of another provider."""
+    tools = ToolRegistry()
+    tools.register(Tool.from_schema(name="a" * 100, parameters={}, handler=print, effect="read"))
+    calls = anthropic.calls(fake.message(("c", "a" * 100, {"a": 1, "b": 2})), tools)
+    said, _ = anthropic.send_back(calls, tools)
+    assert said["content"][0]["name"] == anthropic.tools(tools)[0]["name"] == "a" * 100
 
 
 def test_text_and_errors_are_kept() -> None:

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 import fake_providers as fake
 from toolcall_pipeline import SetupError
 from toolcall_pipeline.adapters import anthropic, bedrock, gemini, mistral, ollama, openai
-from toolcall_pipeline.adapters.replies import Calls
+from toolcall_pipeline.adapters.replies import Calls, OwnMessage
 from toolcall_pipeline.parameters.schema import is_array, is_object
 from wire_replies import TWO, WIRES
 
@@ -240,3 +240,23 @@ def test_text_in_pieces() -> None:
     found = openai.calls([delta(content="\ud83d"), delta(content="\ude00 \ud83d")])
     assert found.text == "\U0001f600 \ufffd"
     assert openai.send_back(found)[0]["content"] == "\U0001f600 \ufffd"
+
+
+@pytest.mark.parametrize(("levels", "is_kept"), [(150, True), (200, False), (300, False), (50_000, False)])
+@pytest.mark.parametrize("half", ["", "\ud83d"])
+@pytest.mark.parametrize("place", range(len(EVERY)))
+def test_what_is_nested_too_deeply_does_not_go_back(place: int, levels: int, is_kept: bool, half: str) -> None:
+    """A message with more than 200 levels is made of its calls anew, and half of a pair of surrogates goes from any."""
+    adapter, reply = EVERY[place]
+    deep: Any = [half]
+    for _ in range(levels):
+        deep = [deep]
+    found = adapter.calls(reply)
+    assert found.message is not None
+    data: Any = copy.deepcopy(found.message.data)
+    (data if is_object(data) else data[0])["further"] = deep
+    found.message = OwnMessage(found.message.form, data)
+    api = {"api": "responses"} if found.message.form == "responses" else {}
+    said, fitted = adapter.send_back(found, **api)
+    assert ("further" in json.dumps(said, ensure_ascii=False).encode().decode()) == is_kept
+    assert [call.name for call in fitted] == [call.name for call in found]

@@ -53,7 +53,7 @@ from .replies import (
     refuse_no_reply,
 )
 from .schema_fitting import fit_definitions
-from .sending_back import clean, fit_arguments, fit_calls, fit_names, fit_parts, is_sound, new_id, own_message
+from .sending_back import fit_arguments, fit_calls, fit_message, fit_names, fit_parts, is_sound, new_id, own_message
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
@@ -132,6 +132,10 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tupl
     Returns:
         The message and the calls. An input that is not an object stands in one, under ``invalid_json``.
     """
+    return fit_message(calls, lambda given: _make_message(given, registry))
+
+
+def _make_message(calls: Calls, registry: Pipeline | ToolView | None) -> tuple[Message, Calls]:
     fitted, names = fit_calls(calls, registry, ANTHROPIC, new_id)
 
     def make(place: int, block: Any) -> dict[str, Any]:
@@ -147,7 +151,7 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tupl
         blocks = [{"type": "text", "text": calls.text}, *(make(place, {}) for place in range(len(fitted)))]
     sound = [_fit_block(block) for block in blocks if is_sound(block, _FIELDS)]
     content = [block for block in sound if block["type"] != "text" or block["text"].strip()]
-    return clean({"role": "assistant", "content": content or [{"type": "text", "text": NOTHING}]}), fitted
+    return {"role": "assistant", "content": content or [{"type": "text", "text": NOTHING}]}, fitted
 
 
 _FIELDS: dict[str, dict[str, type]] = {
@@ -161,6 +165,8 @@ _FIELDS: dict[str, dict[str, type]] = {
 
 def _fit_block(block: dict[str, Any]) -> dict[str, Any]:
     """The block without fields that have no such value: citations that are none, and whose call it is."""
+    if "citations" not in block and "caller" not in block:
+        return block
     odd = {
         key
         for key, each in block.items()
@@ -283,7 +289,7 @@ def _identify(block: object) -> tuple[object, object] | None:
 
 
 def _read(given: object) -> Reading:
-    reply = open_reply(given)
+    reply = open_reply(given, providers.ANTHROPIC)
     if isinstance(reply, str):
         return Reading([], reply)
     content = get_field(reply, "content")

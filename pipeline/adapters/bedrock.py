@@ -41,7 +41,7 @@ from .history import MISSING, HistoryChange, join_turns, list_messages, match, s
 from .providers import BEDROCK_ERRORS
 from .replies import Calls, OwnMessage, Reading, ReplyError, TextForms, Unhandled, read_chunks, read_error, refusal_of
 from .schema_fitting import fit_definitions
-from .sending_back import clean, fit_arguments, fit_calls, fit_names, fit_parts, new_id, own_message
+from .sending_back import fit_arguments, fit_calls, fit_message, fit_names, fit_parts, new_id, own_message
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
@@ -120,6 +120,10 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tupl
     Returns:
         The message and the calls. An input that is not an object stands in one, under ``invalid_json``.
     """
+    return fit_message(calls, lambda given: _make_message(given, registry))
+
+
+def _make_message(calls: Calls, registry: Pipeline | ToolView | None) -> tuple[Message, Calls]:
     fitted, names = fit_calls(calls, registry, BEDROCK, new_id)
 
     def make(place: int, block: Any) -> dict[str, Any]:
@@ -132,7 +136,7 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tupl
     else:
         blocks = [{"text": calls.text}, *(make(place, {}) for place in range(len(fitted)))]
     content = [block for block in blocks if block and text_or_empty(block.get("text", "-")).strip()]
-    return clean({"role": "assistant", "content": content or [{"text": NOTHING}]}), fitted
+    return {"role": "assistant", "content": content or [{"text": NOTHING}]}, fitted
 
 
 def result(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Block:
@@ -242,7 +246,7 @@ def _identify(block: object) -> tuple[object, object] | None:
 
 
 def _read(given: object) -> Reading:
-    reply = open_reply(given)
+    reply = open_reply(given, providers.BEDROCK)
     if isinstance(reply, str):
         return Reading([], reply)
     id_ = text_or_empty(get_field(get_field(reply, "ResponseMetadata"), "RequestId"))

@@ -11,7 +11,7 @@ from returns.result import Failure, Success
 from typing_extensions import TypeIs
 
 from ..base.nesting import refuse_deep
-from ..base.options import check_type
+from ..base.options import check_type, refuse
 from ..base.provider_names import OfferedName, accepts_all, make_provider_name
 from ..base.setup_error import SetupError
 from ..engine.call import Call, Outcome
@@ -194,12 +194,12 @@ def read_source(where: str, source: Pipeline | ToolView | None) -> tuple[ToolVie
     Raises:
         SetupError: It is neither; the text says ``where``.
     """
+    if source is None or isinstance(source, ToolView):
+        return source, None
     registries: Any = getattr(source, "registries", None)
-    if isinstance(registries, tuple):
-        pipeline: Any = source
-        return next(iter(cast("tuple[ToolView, ...]", registries)), None), pipeline.wording
-    check_type(where, "registry", source, ToolView, name="Pipeline or ToolRegistry", optional=True)
-    return cast("ToolView | None", source), None
+    if not isinstance(registries, tuple):
+        refuse(where, "registry", "a Pipeline or ToolRegistry or None", source)
+    return next(iter(cast("tuple[ToolView, ...]", registries)), None), source.wording
 
 
 def restore_names(calls: list[Call], registry: ToolView | None, longest: int | None = None) -> list[Call]:

@@ -12,16 +12,24 @@ from typing import Any, cast
 
 from ..base.nesting import refuse_deep
 from .common import get_field, is_dict, list_items, read_events, to_plain
-from .providers import is_reply
+from .providers import Provider, is_reply
 
 _KEYS = ("response", "data", "result", "body", "payload", "reply", "completion", "message", "output")
+_NAMES = frozenset(_KEYS)
 _MOST = 4  # in each other
 _DATA = "data:"  # of a line of server-sent events
 
 
-def open_reply(given: Any) -> Any:
-    """A reply as plain data, see `to_plain`, without what a gateway has put around it; anything else as it is."""
+def open_reply(given: Any, ours: Provider) -> Any:
+    """A reply as plain data, see `to_plain`, without what a gateway has put around it; anything else as it is.
+
+    Args:
+        given: The reply.
+        ours: The provider that is read here: around what is certainly its own reply there is nothing.
+    """
     reply = to_plain(given)
+    if is_dict(reply) and (_NAMES.isdisjoint(reply) or ours.owns(reply)):  # most replies
+        return reply
     if isinstance(reply, str):
         events = _read_lines(reply)
         reply = reply if not events else events[0] if len(events) == 1 else events
@@ -43,7 +51,13 @@ def open_events(reply: object) -> Iterable[Any]:
 
 def _open(reply: Any, most: int) -> Any:
     """The reply that stands in this one, under whatever names; itself, if there is none."""
-    if not is_dict(reply) or is_reply(reply) or "finish_reason" in reply or _is_of_ollama(reply):
+    if (
+        not is_dict(reply)
+        or _NAMES.isdisjoint(reply)
+        or is_reply(reply)
+        or "finish_reason" in reply
+        or _is_of_ollama(reply)
+    ):
         return reply
     for key in _KEYS:
         inner = _find_inner(to_plain(reply.get(key)), key)

@@ -41,7 +41,7 @@ from .gemini_streams import FORM, read_responses
 from .history import MISSING, HistoryChange, join_turns, list_messages, match, split_turns
 from .replies import Calls, Reading, TextForms, read_chunks
 from .schema_fitting import fit_definitions
-from .sending_back import clean, fit_arguments, fit_names, fit_parts, own_message
+from .sending_back import fit_arguments, fit_message, fit_names, fit_parts, own_message
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
@@ -125,6 +125,10 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tupl
         ``{"role": "model", "parts": […]}`` and the calls. Arguments that are not an object stand in one, under
         ``invalid_json``.
     """
+    return fit_message(calls, lambda given: _make_message(given, registry))
+
+
+def _make_message(calls: Calls, registry: Pipeline | ToolView | None) -> tuple[Message, Calls]:
     fitted: list[Call] = []
     asked: list[dict[str, Any]] = []
     for call, name in zip(calls, fit_names(calls, registry, GEMINI), strict=True):
@@ -139,7 +143,7 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tupl
     else:
         parts = [*([{"text": calls.text}] if calls.text.strip() else []), *asked]
     parts = [part for part in parts if part and isinstance(part.get("text", ""), str)]
-    return clean({"role": "model", "parts": parts or [{"text": NOTHING}]}), calls.with_calls(fitted)
+    return {"role": "model", "parts": parts or [{"text": NOTHING}]}, calls.with_calls(fitted)
 
 
 def result(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> AnswerPart:
@@ -253,7 +257,7 @@ def _identify(part: object) -> tuple[object, object] | None:
 
 
 def _read(given: object) -> Reading:
-    reply = open_reply(given)
+    reply = open_reply(given, providers.GEMINI)
     if isinstance(reply, str):
         return Reading([], reply)
     chunks, nothing = read_chunks(reply, providers.GEMINI)

@@ -24,7 +24,7 @@ from .history import MISSING, HistoryChange, list_messages, match
 from .openai_chat import make_message, set_calls, split_chat
 from .replies import Calls, TextForms
 from .schema_fitting import fit_definitions
-from .sending_back import clean, fit_calls, fit_names
+from .sending_back import fit_calls, fit_message, fit_names
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
@@ -89,8 +89,12 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tupl
     Returns:
         The message and the calls. Arguments that are not an object stand in one, under ``invalid_json``.
     """
-    fitted, names = fit_calls(calls, registry, OPENAI, _new_id, _ID)
-    return clean(make_message(calls, fitted, names)), fitted
+
+    def make(given: Calls) -> tuple[Message, Calls]:
+        fitted, names = fit_calls(given, registry, OPENAI, _new_id, _ID)
+        return make_message(given, fitted, names), fitted
+
+    return fit_message(calls, make)
 
 
 def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Message:

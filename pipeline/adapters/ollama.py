@@ -35,7 +35,7 @@ from .history import MISSING, HistoryChange, Unit, list_messages, match
 from .openai_streams import add_delta
 from .replies import Calls, OwnMessage, Reading, TextForms, Unhandled, read_chunks, read_error
 from .schema_fitting import fit_definitions
-from .sending_back import clean, fit_arguments, fit_names, fit_parts, own_message
+from .sending_back import fit_arguments, fit_message, fit_names, fit_parts, own_message
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
@@ -108,17 +108,22 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tupl
     Returns:
         The message and the calls. Arguments that are not an object stand in one, under ``invalid_json``.
     """
+    return fit_message(calls, lambda given: _make_message(given, registry))
+
+
+def _make_message(calls: Calls, registry: Pipeline | ToolView | None) -> tuple[Message, Calls]:
     fitted: list[Call] = []
     asked: list[dict[str, Any]] = []
     for call, name in zip(calls, fit_names(calls, registry, OPENAI), strict=True):
         id_ = text_or_empty(call.id)
         asked.append({**({"id": id_} if id_ else {}), "function": {"name": name, "arguments": fit_arguments(call)}})
         fitted.append(with_wire(evolve(call, id=id_), {"name": name}))
-    own: dict[str, Any] = {**(own_message(calls, _FORM) or {})}
+    all_own: dict[str, Any] = own_message(calls, _FORM) or {}
+    own = {key: each for key, each in all_own.items() if each is not None}
     came = list_items(own.pop("tool_calls", None))
     made = fit_parts(came, calls, _identify, lambda place, entry: _make_entry(entry, asked[place]))
     message = {**own, "role": "assistant", "content": calls.text, **({"tool_calls": made} if made else {})}
-    return clean(message), calls.with_calls(fitted)
+    return message, calls.with_calls(fitted)
 
 
 def _identify(entry: object) -> tuple[object, object]:
@@ -196,7 +201,7 @@ def _set_calls(message: dict[str, Any], calls: list[Call]) -> dict[str, Any]:
 
 
 def _read(given: object) -> Reading:
-    reply = open_reply(given)
+    reply = open_reply(given, providers.OLLAMA)
     if isinstance(reply, str):
         return Reading([], reply)
     if get_field(reply, "role") == "assistant" and get_field(reply, "type") is None:

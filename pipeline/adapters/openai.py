@@ -43,7 +43,7 @@ from .openai_streams import read_chat_chunks, read_stop
 from .providers import Provider
 from .replies import FAILED, Calls, Reading, ReplyError, TextForms, find_nothing, read_error, refuse_no_reply
 from .schema_fitting import fit_definitions
-from .sending_back import clean, fit_calls, fit_names, new_id
+from .sending_back import fit_calls, fit_message, fit_names, new_id
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
@@ -132,8 +132,12 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None, *, api:
         The message and the calls. The message is one dict for ``chat``, and for ``responses`` a list of items.
         Arguments that are a JSON object stay as they were written; others stand in one under ``invalid_json``.
     """
-    fitted, names = fit_calls(calls, registry, OPENAI, new_id)
-    return clean((make_items if api == "responses" else make_message)(calls, fitted, names)), fitted
+
+    def make(given: Calls) -> tuple[Message, Calls]:
+        fitted, names = fit_calls(given, registry, OPENAI, new_id)
+        return (make_items if api == "responses" else make_message)(given, fitted, names), fitted
+
+    return fit_message(calls, make)
 
 
 def message(
@@ -205,10 +209,12 @@ def read_reply(given: object, ours: Provider = providers.OPENAI) -> Reading:  # 
     Raises:
         SetupError: As with `calls`.
     """
-    reply = open_reply(given)
+    reply = open_reply(given, ours)
     if choices := list_items(get_field(reply, "choices")):
         if get_field(choices[0], "message") is None and get_field(choices[0], "delta") is not None:
             return _read_stream([reply])
+        if len(choices) == 1:
+            return _read_choice(choices[0], reply)
         return join_choices(
             [_read_choice(each, reply) for each in choices], [get_field(each, "index") for each in choices]
         )
@@ -216,10 +222,12 @@ def read_reply(given: object, ours: Provider = providers.OPENAI) -> Reading:  # 
         return Reading([], error=read_error(reply) or ReplyError("The reply has no choice", "empty"))
     if get_field(reply, "tool_calls") is not None or get_field(reply, "function_call") is not None:
         return read_message(reply, None)
+    if get_field(reply, "object") == "response":
+        return read_response(reply)
     events = list(open_events(reply))
     ours.refuse_others(reply, events)
     refuse_no_reply(reply, ours)
-    if get_field(reply, "output") is not None or get_field(reply, "object") == "response":
+    if get_field(reply, "output") is not None:
         return read_response(reply)
     if isinstance(reply, str):
         return Reading([], reply)

@@ -8,7 +8,7 @@ from ..engine.call import Call
 from .common import dict_or_empty, get_field, is_dict, join_texts, list_items, text_or_empty, with_wire
 from .history import Unit
 from .replies import Calls, OwnMessage, Reading, Unhandled
-from .sending_back import fit_arguments_text, fit_parts, fit_text, is_sound, own_message
+from .sending_back import fit_arguments_text, fit_parts, fit_text, is_sound, own_message, without_nulls
 
 FORM = "chat"
 _KNOWN_PARTS = frozenset(("text", "output_text", "refusal", "thinking", "reasoning", "reference"))
@@ -89,11 +89,13 @@ def make_message(calls: Calls, fitted: Calls, names: list[str]) -> dict[str, Any
         names: Their names as the provider knows them.
     """
     own: dict[str, Any] = own_message(calls, FORM) or {}
-    said = {key: value for key, value in own.items() if key not in _OF_SDKS}
+    said = {key: value for key, value in own.items() if value is not None and key not in _OF_SDKS}
     content: Any = said.get("content")
-    parts = [] if isinstance(content, str) else [part for part in list_items(content) if is_sound(part, _FIELDS)]
-    if not text_or_empty(get_field(said.get("audio"), "id")):
-        said.pop("audio", None)
+    parts: list[Any] = []
+    if content and not isinstance(content, str):
+        parts = [part for part in map(without_nulls, list_items(content)) if is_sound(part, _FIELDS)]
+    if "audio" in said and not text_or_empty(get_field(said["audio"], "id")):
+        del said["audio"]
     # The text of an answer in sound is its transcript, which the provider has.
     content = text_or_empty(content) if "audio" in said else parts or calls.text
     if not isinstance(said.get("refusal", ""), str):
@@ -118,7 +120,9 @@ def _identify(entry: object) -> tuple[object, object]:
 
 def _make_entry(call: Call, name: str, came: Any) -> dict[str, Any]:
     """One of ``tool_calls``, with all that came beside it, such as a signature in ``extra_content``."""
-    kept = {key: value for key, value in dict_or_empty(came).items() if key != "index"}
+    kept = dict_or_empty(came)
+    if "index" in kept:
+        kept = {key: value for key, value in kept.items() if key != "index"}
     if call.wire.get("type") == "custom":
         custom = {**dict_or_empty(kept.get("custom")), "name": name, "input": fit_text(call)}
         return {**kept, "id": call.id, "type": "custom", "custom": custom}

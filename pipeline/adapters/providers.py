@@ -46,8 +46,10 @@ class Provider:
 
     def has_field(self, thing: object) -> bool:
         """Whether there is anything in it that a reply of this provider has."""
-        found = {name: value for name in self.fields if (value := get_field(thing, name)) is not None}
-        return bool(found) and not (found.keys() == {"message"} and isinstance(found["message"], str))
+        return any(
+            (value := get_field(thing, name)) is not None and not (name == "message" and isinstance(value, str))
+            for name in self.fields
+        )
 
     def refuse_others(self, reply: object, events: Iterable[object]) -> None:
         """Refuse a reply that the adapter of another provider reads, or none: it would have no calls here.

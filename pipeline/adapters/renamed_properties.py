@@ -15,6 +15,7 @@ from ..parameters.schema import JsonObject, ToolSchema, forms_at, is_array, is_o
 from ..tools.view import ToolView
 from .schema_rules import RULES
 
+_PATTERNS: Final = {rules.name: rules.names for rules in RULES.values() if rules.names is not None}
 _LONGEST: Final = 64  # characters of a name, at all providers with a rule
 _VALUES: Final = frozenset(("enum", "const", "default", "examples", "required"))  # keywords that hold no schemas
 _MAX_LEVELS: Final = 16  # of arguments whose names are changed back
@@ -26,9 +27,9 @@ def restore_arguments(calls: list[Call], registry: ToolView | None, provider: st
     Args:
         calls: Calls with the tools' own names.
         registry: The registry whose definitions were sent. None: the calls stay as they are.
-        provider: As with `toolcall_pipeline.adapters.fit`.
+        provider: The name of the provider, as in `Provider`.
     """
-    pattern = RULES[provider].names
+    pattern = _PATTERNS.get(provider)
     return calls if registry is None or pattern is None else [_restore(call, registry, pattern) for call in calls]
 
 
@@ -49,9 +50,10 @@ def _restore(call: Call, registry: ToolView, pattern: re.Pattern[str]) -> Call:
 def _must_restore(schema: Mapping[str, Any], pattern: re.Pattern[str]) -> bool:
     """Whether names of the schema were changed for a provider; looked for once in the schema of a tool."""
     known = schema.odd_names if isinstance(schema, ToolSchema) else {}
-    if pattern not in known:
-        known[pattern] = _has_odd_names(schema, pattern)
-    return known[pattern]
+    found = known.get(pattern.pattern)  # the hash of a text is kept, and that of a pattern is not
+    if found is None:
+        found = known[pattern.pattern] = _has_odd_names(schema, pattern)
+    return found
 
 
 def _has_odd_names(schema: Any, pattern: re.Pattern[str]) -> bool:

@@ -121,7 +121,7 @@ class Calls(list[Call]):
         unhandled: Iterable[Unhandled] = (),
         message: OwnMessage | None = None,
     ) -> None:
-        super().__init__(calls)
+        self.extend(calls)  # of a new list; `super` takes as long as all the rest
         self.error = error
         self.text = text
         self.finish_reason = finish_reason
@@ -131,15 +131,11 @@ class Calls(list[Call]):
 
     def with_calls(self, calls: Iterable[Call]) -> Calls:
         """These calls, with all else of this reply."""
-        return Calls(
-            calls,
-            error=self.error,
-            text=self.text,
-            finish_reason=self.finish_reason,
-            refusal=self.refusal,
-            unhandled=self.unhandled,
-            message=self.message,
-        )
+        copy = Calls.__new__(Calls)
+        copy.extend(calls)
+        copy.error, copy.text, copy.finish_reason = self.error, self.text, self.finish_reason
+        copy.refusal, copy.unhandled, copy.message = self.refusal, [*self.unhandled], self.message
+        return copy
 
 
 def _make_unhandled() -> list[Unhandled]:
@@ -173,10 +169,11 @@ class Reading:
         registry, wording = read_source("calls", source)
         found, said, message = self.calls, join_surrogates(self.text, "replace"), self.message
         error = self.error
-        written, rest = _read_text("" if found else said, text, registry)
-        if written:
-            found, said, message = written, rest, None  # the text of the message holds the calls
-            error = None if error is not None and error.code == _UNREAD_BY_SERVER else error
+        if not found or not isinstance(text, bool):
+            written, rest = _read_text("" if found else said, text, registry)
+            if written:
+                found, said, message = written, rest, None  # the text of the message holds the calls
+                error = None if error is not None and error.code == _UNREAD_BY_SERVER else error
         self.text = said
         error = error or self._explain(found)
         if error is not None and _logger.hasHandlers():
@@ -197,7 +194,7 @@ class Reading:
             cast("Any", call).wording = wording  # as above
         named = restore_names(found, registry, provider.longest)
         return Calls(
-            restore_arguments(named, registry, provider.name.lower()),
+            restore_arguments(named, registry, provider.name),
             error=error,
             text=said,
             finish_reason=self.finish_reason,

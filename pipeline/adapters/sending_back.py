@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import attrs
+from pydantic_core import to_json
 
-from ..base.nesting import is_deep, refuse_deep
+from ..base.nesting import MOST_LEVELS, is_deep, refuse_deep
 from ..engine.call import Call
 from ..messages.values import to_data
 from ..parameters.exact_json import refuse_constant
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 # Anthropic's characters and OpenAI's length; LiteLLM puts a signature of Gemini behind the id, and wants it back there.
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}(?:__thought__[a-zA-Z0-9_=+/-]+)?")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
 _MAX_NAME = 64
 _KEY = "invalid_json"  # what the model wrote in place of an object stands under this name
@@ -66,24 +66,48 @@ def fit_names(calls: Calls, registry: Pipeline | ToolView | None, longest: int) 
     known, _ = read_source("send_back", registry)
     sent = {} if known is None else known.provider_names(longest)
     names = [text_or_empty(call.name) for call in calls]
-    return [_FORBIDDEN.sub("_", sent.get(name, name))[:_MAX_NAME] or "unknown" for name in names]
+    return [sent.get(name) or _FORBIDDEN.sub("_", name)[:_MAX_NAME] or "unknown" for name in names]
 
 
 def own_message(calls: Calls, form: str) -> Any:
-    """The model's own message as it came, without nulls; None: it is not known in this format, see `OwnMessage`."""
-    if calls.message is None or calls.message.form != form or is_deep(calls.message.data):
-        return None
-    return _without_nulls(calls.message.data)
+    """The model's own message as it came; None: it is not known in this wire format, see `OwnMessage`."""
+    return calls.message.data if calls.message is not None and calls.message.form == form else None
 
 
-def _without_nulls(value: Any) -> Any:
-    """A message and its parts without the fields that are null, which providers send and do not all take."""
-    if type(value) is list:
-        return [_without_nulls(each) for each in cast("list[Any]", value)]
-    if not is_dict(value):
-        return value
-    kept = {key: each for key, each in value.items() if each is not None}
-    return kept | {key: _without_nulls(kept[key]) for key in _OF_PARTS if type(kept.get(key)) is list}
+def fit_message(calls: Calls, make: Callable[[Calls], tuple[Any, Calls]]) -> tuple[Any, Calls]:
+    """The message of these calls with texts that UTF-8 can say, see `clean`; and the calls with the ids in it.
+
+    Args:
+        calls: The result of ``calls`` of an adapter. Its own message is left out if it is nested too deeply.
+        make: Makes the message, of what came and of what it is given, and the calls.
+    """
+    message, fitted = make(calls)
+    if _is_clean(message):  # one look at all of it, in C
+        return message, fitted
+    if calls.message is not None and is_deep(calls.message.data):
+        bare = calls.with_calls(calls)
+        bare.message = None
+        message, fitted = make(bare)
+    return _clean(message), fitted
+
+
+def without_nulls(part: Any, levels: int = 8) -> Any:
+    """A part of a message, and those in it, without the fields that are null: providers send them, not all take them.
+
+    Args:
+        part: The block, item or entry.
+        levels: How many levels of parts in parts are looked at.
+    """
+    if not is_dict(part):
+        return part
+    kept = {key: each for key, each in part.items() if each is not None}
+    if not _OF_PARTS.isdisjoint(kept) and levels:
+        kept |= {
+            key: [without_nulls(each, levels - 1) for each in kept[key]]
+            for key in _OF_PARTS
+            if type(kept.get(key)) is list
+        }
+    return kept
 
 
 def is_sound(part: object, fields: Mapping[str, Mapping[str, type]]) -> bool:
@@ -104,20 +128,12 @@ def clean(message: Any) -> Any:
 
 
 def _is_clean(message: Any) -> bool:
-    pending: list[Any] = [message]
-    for each in pending:  # it grows
-        kind: type[Any] = type(each)
-        if kind is str:
-            if not each.isascii() and _SURROGATE.search(each):
-                return False
-        elif kind is dict:
-            pending += each
-            pending += each.values()
-        elif kind is list or kind is tuple:
-            pending += each
-        elif kind not in _FLAT:
-            return False  # a mapping or a text of another class
-    return True
+    """Whether it can be written as it is, and not more than 200 levels are nested in it."""
+    try:
+        text = to_json(message)
+    except Exception:  # noqa: BLE001  # a surrogate, too many levels, or what an object that is no data raises
+        return False
+    return text.count(b"{") + text.count(b"[") <= MOST_LEVELS or not is_deep(message)
 
 
 def _clean(value: Any) -> Any:
@@ -134,7 +150,7 @@ def fit_parts(
     identify: Callable[[Any], tuple[object, object] | None],
     make: Callable[[int, Any], Any],
 ) -> list[Any]:
-    """The parts of the model's own message, in their order, with its calls as the provider takes them.
+    """The parts of the model's own message, in their order, without nulls, and its calls as the provider takes them.
 
     A call that was taken out of the list is left out, and one that was put into it stands at the end.
 
@@ -146,7 +162,12 @@ def fit_parts(
     """
     left = list(range(len(calls)))
     parts: list[Any] = []
-    for part in came:
+    for each in came:
+        # Most have neither nulls nor parts of their own.
+        if is_dict(each) and (None in each.values() or not _OF_PARTS.isdisjoint(each)):
+            part = without_nulls(each)
+        else:
+            part = each
         if (asked := identify(part)) is None:
             parts.append(part)
             continue
@@ -175,16 +196,20 @@ def fit_arguments(call: Call) -> dict[str, Any]:
     return cast("dict[str, Any]", plain) if isinstance(plain, dict) else {_KEY: plain}
 
 
-_read_json = json.JSONDecoder(parse_constant=refuse_constant).decode
+_decoder = json.JSONDecoder(parse_constant=refuse_constant)
+_read_json, _scan = _decoder.decode, _decoder.scan_once
 _NO_JSON = object()
-_FLAT: frozenset[type[Any]] = frozenset((type(None), bool, int, float))
-_OF_PARTS = ("content", "summary", "tool_calls")  # where parts of a message stand
+_OF_PARTS = frozenset(("content", "summary", "tool_calls"))  # where parts of a message stand
 
 
 def _decode(text: str) -> object:
     try:
+        if text[:1] == "{":
+            found, end = _scan(refuse_deep(text), 0)
+            if end == len(text):  # nothing stands around it
+                return found
         return _read_json(refuse_deep(text))
-    except ValueError:
+    except (ValueError, StopIteration):
         return _NO_JSON
 
 

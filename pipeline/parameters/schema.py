@@ -61,7 +61,7 @@ class ToolSchema(JsonObject):
         self.closings: dict[Any, Any] = {}
         self.texts: dict[Any, str] = {}
         self.roots: list[Form] | None = None
-        self.odd_names: dict[re.Pattern[str], bool] = {}
+        self.odd_names: dict[str, bool] = {}
 
 
 def is_object(value: object) -> TypeIs[JsonObject]:
