@@ -6,5 +6,5 @@ from . import ollama as ollama
 from . import openai as openai
 from .history import HistoryChange as HistoryChange
 from .schema_fitting import FittedSchema as FittedSchema
-from .schema_fitting import SchemaChange as SchemaChange
 from .schema_fitting import fit as fit
+from .schema_forms import SchemaChange as SchemaChange

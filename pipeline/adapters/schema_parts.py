@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
+from ..parameters.references import REFERENCES
 from ..parameters.schema import JsonObject, is_array, is_object
 
 MAPS: Final = frozenset(("properties", "patternProperties", "dependentSchemas"))
@@ -20,6 +21,18 @@ TOGETHER: Final = (("if", "then", "else"), ("contains", "minContains", "maxConta
 OLD: Final = frozenset(("dependencies", "additionalItems"))  # of older drafts
 TYPES: Final = frozenset(("string", "integer", "number", "boolean", "array", "object", "null"))
 LONGEST: Final = 200  # characters of a value that is told in a description
+# Told in the description if a provider does not take them. Strict mode may be without them: only more is valid then.
+TOLD: Final = frozenset((
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems",
+    "maxItems", "minProperties", "maxProperties", "uniqueItems", "pattern", "format", "default",
+))  # fmt: skip
+NARROWED: Final = {"not": ("not",), "if": TOGETHER[0], "contains": TOGETHER[1]}  # if more is valid in the first
+KNOWN: Final = frozenset((  # say something about which values are valid; a validator passes over any other
+    *MAPS, *LISTS, *SCHEMAS, *TOLD, *OLD, *REFERENCES, "type", "enum", "const", "required", "dependentRequired",
+    "minContains", "maxContains",
+)) - {"default", "contentSchema"}  # fmt: skip
+# Strict mode may be without these: only more is valid then.
+LOSABLE: Final = TOLD | {"propertyNames", "contains", "minContains", "maxContains", "not"}
 
 
 def list_ids(root: Any) -> set[str]:

@@ -58,6 +58,10 @@ class SchemaRules:
     told: bool = False
     strict: bool = False
 
+    def takes(self, keyword: str) -> bool:
+        """Whether the provider takes a keyword."""
+        return self.keywords is None or keyword in self.keywords
+
 
 OPENAI: Final = SchemaRules(
     "OpenAI",

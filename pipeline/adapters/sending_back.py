@@ -197,7 +197,7 @@ def fit_arguments(call: Call) -> dict[str, Any]:
 
 
 _decoder = json.JSONDecoder(parse_constant=refuse_constant)
-_read_json, _scan = _decoder.decode, _decoder.scan_once
+_read_json, _read_first = _decoder.decode, _decoder.raw_decode
 _NO_JSON = object()
 _OF_PARTS = frozenset(("content", "summary", "tool_calls"))  # where parts of a message stand
 
@@ -205,11 +205,11 @@ _OF_PARTS = frozenset(("content", "summary", "tool_calls"))  # where parts of a 
 def _decode(text: str) -> object:
     try:
         if text[:1] == "{":
-            found, end = _scan(refuse_deep(text), 0)
+            found, end = _read_first(refuse_deep(text))
             if end == len(text):  # nothing stands around it
                 return found
         return _read_json(refuse_deep(text))
-    except (ValueError, StopIteration):
+    except ValueError:
         return _NO_JSON
 
 

@@ -11,7 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..adapters.schema_fitting import SchemaChange, fit, fit_definitions
+from ..adapters.schema_fitting import fit, fit_definitions
+from ..adapters.schema_forms import SchemaChange
 from ..engine.errors import Unavailable
 from ..messages.text import format_count
 from ..privacy import dump_neutral_json, neutralise
