@@ -16,7 +16,7 @@ from openai.types.responses import Response, ResponseInputItemParam, ResponseStr
 from pydantic import TypeAdapter
 
 import fake_providers as fake
-from toolcall_pipeline import SetupError
+from toolcall_pipeline import SetupError, Success
 from toolcall_pipeline.adapters import anthropic, bedrock, gemini, mistral, ollama, openai
 from toolcall_pipeline.adapters.replies import Calls, OwnMessage
 from toolcall_pipeline.parameters.schema import is_array, is_object
@@ -134,6 +134,8 @@ SAID: Any = {"role": "assistant", "content": "I look."}
 HI: Any = {"choices": [{"message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}]}
 ASKS: Any = {"choices": [{"message": {"role": "assistant", "tool_calls": [CALL]}, "finish_reason": "tool_calls"}]}
 MESSAGE_OF_TEXT: Any = fake.message(text="Hi")
+SEARCHED: Any = {"type": "server_tool_use", "id": [], "tool_use_id": {}}
+RAN: Any = {"toolUse": {"type": "server_tool_use", "toolUseId": []}}
 
 
 def delta(index: int | None = 0, **fields: Any) -> Any:
@@ -178,6 +180,14 @@ def event(text: str) -> Any:
         (anthropic, {"result": {"type": "errored", "error": {"error": {"message": "bad"}}}}, [], "", "backend"),
         (anthropic, [{"type": "message_start", "message": {"id": "m"}}, "oops"], [], "", "unreadable"),
         (anthropic, {**fake.message(text="I call."), "stop_reason": "tool_use"}, [], "I call.", "incomplete"),
+        (
+            anthropic,
+            {**MESSAGE_OF_TEXT, "content": [*MESSAGE_OF_TEXT["content"], "busy", SEARCHED]},
+            [],
+            "Hi",
+            "backend",
+        ),
+        (bedrock, {"output": {"message": {"content": [RAN, {"toolResult": {"toolUseId": []}}]}}}, [], "", "incomplete"),
         (gemini, {"response": {"candidates": [{"content": {"parts": [{"text": "Hi"}]}}]}}, [], "Hi", ""),
         (gemini, {"candidates": [{"finishReason": "SAFETY"}]}, [], "", "refused"),
         (gemini, {"candidates": [None]}, [], "", "incomplete"),
@@ -260,3 +270,26 @@ def test_what_is_nested_too_deeply_does_not_go_back(place: int, levels: int, is_
     said, fitted = adapter.send_back(found, **api)
     assert ("further" in json.dumps(said, ensure_ascii=False).encode().decode()) == is_kept
     assert [call.name for call in fitted] == [call.name for call in found]
+
+
+@pytest.mark.parametrize(
+    ("caller", "is_kept"),
+    [
+        ({"type": "direct"}, True),
+        ({"type": "program", "caller_id": "p"}, True),
+        ({"type": "of a later release"}, True),
+        ({"type": "program"}, False),
+        ({}, False),
+        (False, False),
+        ("direct", False),
+        (None, False),
+    ],
+)
+def test_whose_call_it_is(caller: Any, is_kept: bool) -> None:
+    """It goes back with the call, and with its answer, where it is what the provider takes, in a stream as well."""
+    item: Any = {**fake.response(ASKED)["output"][0], "caller": caller, "namespace": [caller]}
+    for reply in ({"object": "response", "output": [item]}, [{"type": "response.output_item.done", "item": item}]):
+        said, (call,) = openai.send_back(openai.calls(reply), api="responses")
+        answer = openai.message(call, Success(1), api="responses")
+        assert [each.get("caller") for each in (*said, answer)] == [caller if is_kept else None] * 2
+        assert all("namespace" not in each for each in (*said, answer))

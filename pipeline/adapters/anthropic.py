@@ -344,8 +344,8 @@ def _add_blocks(reading: Reading, blocks: list[Any], stop: object) -> Reading:
     kinds = [text_or_empty(get_field(block, "type")) for block in blocks if type(block) is not str]
     if _KNOWN.issuperset(kinds) and reading.finish_reason != "pause_turn":
         return reading
-    answered = {get_field(block, "tool_use_id") for block in blocks}
-    for block, kind in zip(blocks, kinds, strict=True):
+    answered = [get_field(block, "tool_use_id") for block in blocks]
+    for block, kind in zip((each for each in blocks if type(each) is not str), kinds, strict=True):
         if kind in _OF_SERVERS:  # between calls of the client the provider goes on with its own in the next turn
             if get_field(block, "id") not in answered and reading.finish_reason != "tool_use":
                 reading.unhandled.append(Unhandled(kind, block))

@@ -294,7 +294,7 @@ def _add_blocks(reading: Reading, blocks: list[Any]) -> Reading:
         reading.message = OwnMessage(_FORM, blocks)
     if reading.finish_reason == "refusal":
         reading.refusal = refusal_of(reading.text)
-    answered = {get_field(get_field(block, "toolResult"), "toolUseId") for block in blocks}
+    answered = [get_field(get_field(block, "toolResult"), "toolUseId") for block in blocks]
     for block in blocks:
         given = dict_or_empty(block)
         kind = next((key for key, value in given.items() if key not in _KNOWN and value is not None), None)

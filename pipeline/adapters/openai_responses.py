@@ -31,6 +31,7 @@ from .sending_back import fit_arguments_text, fit_parts, fit_text, is_sound, own
 CALL_ITEMS = ("function_call", "custom_tool_call")
 FORM = "responses"
 _ECHOED = ("caller", "namespace")
+_CALLERS: dict[str, dict[str, type]] = {"program": {"caller_id": str}}
 _DONE = frozenset((  # what the model said, and what the provider has done itself
     "message", "reasoning", "compaction", "web_search_call", "file_search_call", "code_interpreter_call", "mcp_call",
     "mcp_list_tools", "tool_search_call", "tool_search_output", "computer_call_output", "local_shell_call_output",
@@ -42,7 +43,12 @@ _PRODUCTS = frozenset(("image_generation_call",))  # for the client, and the pro
 def read_wire_of_item(item: object) -> dict[str, Any]:
     """Return the further fields of an item of a call; also its type, if most calls have another type."""
     kind = {"type": "custom_tool_call"} if get_field(item, "type") == "custom_tool_call" else {}
-    return {**kind, **read_wire(item, *_ECHOED)}
+    return {**kind, **{name: each for name, each in read_wire(item, *_ECHOED).items() if _is_taken(name, each)}}
+
+
+def _is_taken(name: str, value: object) -> bool:
+    """Whether the provider takes this value of a further field back."""
+    return is_sound(value, _CALLERS) if name == "caller" else bool(text_or_empty(value))
 
 
 def make_items(calls: Calls, fitted: Calls, names: list[str]) -> list[dict[str, Any]]:
@@ -113,8 +119,8 @@ def _identify(item: object) -> tuple[object, object] | None:
 
 
 def _make_item(call: Call, name: str, came: Any) -> dict[str, Any]:
-    odd = {key for key in ("id", "namespace") if not text_or_empty(came.get(key))}
-    odd |= {"parsed_arguments", *(key for key in ("async", "caller") if not isinstance(came.get(key), (bool, dict)))}
+    odd = {key for key in ("id", *_ECHOED) if not _is_taken(key, came.get(key))}
+    odd |= {"parsed_arguments"} if isinstance(came.get("async"), bool) else {"parsed_arguments", "async"}
     kept = {key: value for key, value in came.items() if key not in odd}
     kept |= {key: call.wire[key] for key in _ECHOED if key in call.wire}
     if call.wire.get("type") == "custom_tool_call":
