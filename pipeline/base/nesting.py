@@ -47,9 +47,6 @@ def refuse_deep(text: str, start: int = 0) -> str:
     return text
 
 
-_NESTS = (dict, list, tuple)
-
-
 def is_deep(value: Any) -> bool:
     """Whether dicts, lists and tuples stand in each other in more than 200 levels. Works without recursion."""
     level = [value]
@@ -57,9 +54,9 @@ def is_deep(value: Any) -> bool:
         below: list[Any] = []
         for each in level:
             if isinstance(each, dict):
-                below += [part for part in cast("dict[Any, Any]", each).values() if isinstance(part, _NESTS)]
+                below += cast("dict[Any, Any]", each).values()
             elif isinstance(each, (list, tuple)):
-                below += [part for part in cast("list[Any]", each) if isinstance(part, _NESTS)]
+                below += cast("list[Any]", each)
         if not below:
             return False
         level = below
