@@ -135,7 +135,7 @@ HI: Any = {"choices": [{"message": {"role": "assistant", "content": "Hi"}, "fini
 ASKS: Any = {"choices": [{"message": {"role": "assistant", "tool_calls": [CALL]}, "finish_reason": "tool_calls"}]}
 MESSAGE_OF_TEXT: Any = fake.message(text="Hi")
 SEARCHED: Any = {"type": "server_tool_use", "id": [], "tool_use_id": {}}
-RAN: Any = {"toolUse": {"type": "server_tool_use", "toolUseId": []}}
+RAN: Any = [{"toolUse": {"type": "server_tool_use", "toolUseId": []}}, {"toolResult": {"toolUseId": []}}]
 
 
 def delta(index: int | None = 0, **fields: Any) -> Any:
@@ -187,7 +187,7 @@ def event(text: str) -> Any:
             "Hi",
             "backend",
         ),
-        (bedrock, {"output": {"message": {"content": [RAN, {"toolResult": {"toolUseId": []}}]}}}, [], "", "incomplete"),
+        (bedrock, {"output": {"message": {"content": RAN}}}, [], "", "incomplete"),
         (gemini, {"response": {"candidates": [{"content": {"parts": [{"text": "Hi"}]}}]}}, [], "Hi", ""),
         (gemini, {"candidates": [{"finishReason": "SAFETY"}]}, [], "", "refused"),
         (gemini, {"candidates": [None]}, [], "", "incomplete"),
