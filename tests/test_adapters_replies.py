@@ -168,10 +168,13 @@ def test_an_answer_without_a_reply_in_it(read: Read, reply: Any, caplog: pytest.
 
 
 @pytest.mark.parametrize("read", [openai.calls, anthropic.calls], ids=["openai", "anthropic"])
-@pytest.mark.parametrize("reply", [[], iter(())], ids=["list", "stream"])
-def test_nothing_at_all_has_no_calls(read: Read, reply: Any) -> None:
-    """The list of the calls of a message may be empty."""
-    assert (read(reply), read(reply).error) == ([], None)
+@pytest.mark.parametrize("reply", [[], iter(()), ""], ids=["list", "stream", "text"])
+def test_nothing_at_all_is_empty(read: Read, reply: Any) -> None:
+    """No event and no text is an answer of nothing."""
+    found = read(reply)
+    assert found == []
+    assert found.error is not None
+    assert found.error.kind in ("empty", "incomplete")
 
 
 TEXT: list[Any] = [

@@ -150,7 +150,7 @@ SCHEMA = {
 }
 tools.register(Tool.from_schema(name="w", description="W.", effect="read", handler=give, parameters=SCHEMA))
 """,
-        [("error", "type", "w", "OpenAI refuses the whole request: type, b, default, F")],
+        [("note", "schema", "w", "; properties.default.items: items are said to be anything; $defs.F: items are said")],
     ),
     "a name of other characters": (
         """

@@ -18,7 +18,7 @@ from openai.types.responses import ResponseFunctionToolCallParam
 from pydantic import TypeAdapter
 
 import fake_providers as fake
-from toolcall_pipeline import Call, Success
+from toolcall_pipeline import Call, Success, Tool, ToolRegistry
 from toolcall_pipeline.adapters import anthropic, bedrock, gemini, ollama, openai
 from toolcall_pipeline.adapters.replies import Calls
 
@@ -76,6 +76,15 @@ def test_names_are_those_of_the_provider() -> None:
     assert [asked["function"]["name"] for asked in said["tool_calls"]] == [sent, "no_such_", "unknown"]
 
 
+def test_a_long_name_goes_back_whole() -> None:
+    """A name that is as long as the provider takes is not cut to the length of another provider."""
+    tools = ToolRegistry()
+    tools.register(Tool.from_schema(name="a" * 100, parameters={}, handler=print, effect="read"))
+    calls = anthropic.calls(fake.message(("c", "a" * 100, {"a": 1, "b": 2})), tools)
+    said, _ = anthropic.send_back(calls, tools)
+    assert said["content"][0]["name"] == anthropic.tools(tools)[0]["name"] == "a" * 100
+
+
 def test_text_and_errors_are_kept() -> None:
     """The text that the model said stands in the message; without calls it is all of it."""
     said, fitted = openai.send_back(openai.calls(fake.completion(("c", "now", "{}"), text="I look.")))
@@ -121,6 +130,7 @@ FIELDS: Any = st.dictionaries(
     max_size=3,
 )
 ARGUMENTS: Any = st.lists(st.tuples(OBJECT, FIELDS), max_size=3)
+SERVER = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
 Sent: TypeAlias = "tuple[Any, Any]"  # a reply, and the message in it
 
 
@@ -140,7 +150,11 @@ def response(asked: Any, fields: Any) -> Sent:
         {**own, "type": "function_call", "id": "f", "call_id": f"c{place}", "name": "f", "arguments": json.dumps(given)}
         for place, (given, own) in enumerate(asked)
     ]
-    items = [{"type": "reasoning", "id": "r", "encrypted_content": "x"}, *calls, {"type": "shell_call", **fields}]
+    items = [
+        {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x"},
+        *calls,
+        {"type": "shell_call", **fields},
+    ]
     return {"object": "response", "status": "completed", "output": items}, items
 
 
@@ -151,7 +165,7 @@ def blocks(asked: Any, fields: Any) -> Sent:
         for place, (given, own) in enumerate(asked)
     ]
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
-    content = [thought, {"type": "text", "text": "I look.", **fields}, *calls, {"type": "server_tool_use", "id": "s"}]
+    content = [thought, {"type": "text", "text": "I look.", **fields}, *calls, SERVER]
     said = {"role": "assistant", "content": content}
     return {**said, "type": "message", "stop_reason": "tool_use"}, said
 
@@ -252,7 +266,7 @@ def test_what_only_a_client_library_adds_does_not_go_back() -> None:
     assert openai.send_back(openai.calls(reply))[0] == {**said, "x": 1}
 
 
-REASONING = {"type": "reasoning", "id": "r", "encrypted_content": "x"}
+REASONING = {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x"}
 HI = {"type": "response.output_text.delta", "delta": "Hi"}
 
 

@@ -91,8 +91,8 @@ def test_a_reply_of_another_provider(wire: Wire) -> None:
     speak_openai = (openai, mistral)
     for other in WIRES.values():
         if other.adapter is not wire.adapter and not {other.adapter, wire.adapter} <= {*speak_openai}:
-            whole = openai if other.adapter is mistral else other.adapter
-            for reply, right in ((other.reply(TWO), whole), (other.chunks(TWO), other.adapter)):
+            right = openai if other.adapter is mistral else other.adapter
+            for reply in (other.reply(TWO), other.chunks(TWO)):
                 with pytest.raises(SetupError, match=f"use {right.__name__}"):
                     wire.adapter.calls(reply)
 

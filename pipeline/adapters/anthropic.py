@@ -32,16 +32,15 @@ from .common import (
     int_or_none,
     is_dict,
     list_items,
-    read_events,
     read_wire,
     says_error,
     text_or_empty,
     to_parts,
-    to_plain,
     with_sent_names,
     with_wire,
 )
-from .definable import fit_anthropic
+from .gateway_wrappers import open_events, open_reply
+from .history import MISSING, HistoryChange, join_turns, list_messages, match, split_turns
 from .replies import (
     Calls,
     OwnMessage,
@@ -53,7 +52,8 @@ from .replies import (
     refusal_of,
     refuse_no_reply,
 )
-from .sending_back import fit_arguments, fit_calls, fit_parts, new_id, own_message
+from .schema_fitting import fit_definitions
+from .sending_back import fit_arguments, fit_calls, fit_message, fit_names, fit_parts, is_sound, new_id, own_message
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
@@ -75,14 +75,8 @@ def tools(registry: ToolView) -> list[Definition]:
     Returns:
         ``{"name", "description", "input_schema"}`` for each of them. A property whose name the provider would refuse,
         such as ``filter[id]``, is sent under another one; `calls` changes it back.
-
-    Raises:
-        SetupError: The schema of a tool has a union at the top, which the provider refuses.
     """
-    definitions = build_definitions(registry, ANTHROPIC, "input_schema")
-    for each in definitions:
-        each["input_schema"] = fit_anthropic(each["name"], each["input_schema"])
-    return definitions
+    return fit_definitions(build_definitions(registry, ANTHROPIC, "input_schema"), "input_schema", "anthropic")
 
 
 def calls(
@@ -138,6 +132,10 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tupl
     Returns:
         The message and the calls. An input that is not an object stands in one, under ``invalid_json``.
     """
+    return fit_message(calls, lambda given: _make_message(given, registry))
+
+
+def _make_message(calls: Calls, registry: Pipeline | ToolView | None) -> tuple[Message, Calls]:
     fitted, names = fit_calls(calls, registry, ANTHROPIC, new_id)
 
     def make(place: int, block: Any) -> dict[str, Any]:
@@ -151,8 +149,31 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tupl
         blocks = fit_parts(came, calls, _identify, make)
     else:
         blocks = [{"type": "text", "text": calls.text}, *(make(place, {}) for place in range(len(fitted)))]
-    content = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
+    sound = [_fit_block(block) for block in blocks if is_sound(block, _FIELDS)]
+    content = [block for block in sound if block["type"] != "text" or block["text"].strip()]
     return {"role": "assistant", "content": content or [{"type": "text", "text": NOTHING}]}, fitted
+
+
+_FIELDS: dict[str, dict[str, type]] = {
+    "text": {"text": str},
+    "thinking": {"thinking": str, "signature": str},
+    "redacted_thinking": {"data": str},
+    "server_tool_use": {"id": str, "name": str, "input": dict},
+    "mcp_tool_use": {"id": str, "name": str, "server_name": str, "input": dict},
+}
+
+
+def _fit_block(block: dict[str, Any]) -> dict[str, Any]:
+    """The block without fields that have no such value: citations that are none, and whose call it is."""
+    if "citations" not in block and "caller" not in block:
+        return block
+    odd = {
+        key
+        for key, each in block.items()
+        if (key == "citations" and not all(map(is_dict, list_items(each))))
+        or (key == "caller" and not is_sound(each, {}))
+    }
+    return {key: each for key, each in block.items() if key not in odd}
 
 
 def result(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Block:
@@ -206,6 +227,50 @@ def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
     return {"role": "user", "content": [result(call, outcome) for call, outcome in check_pairs(answered)]}
 
 
+def repair(messages: list[Any]) -> tuple[list[Message], list[HistoryChange]]:
+    """Repair a conversation that the provider refuses, such as one that was cut, or moved from another provider.
+
+    A call without an answer gets one of the kind ``not_executed``, an answer without its call is left out, and answers
+    stand right behind their calls, in order and by ids that the provider takes.
+
+    Args:
+        messages: The messages of a request, as plain dicts or objects of the package. They stay as they are.
+
+    Returns:
+        The messages as plain dicts, and what was changed; the given messages if that is nothing.
+
+    Raises:
+        SetupError: ``messages`` is no list.
+    """
+    found, changes = match(
+        split_turns(list_messages(messages), "assistant", "content", _read_part),
+        _set_calls,
+        lambda block, call: {**block, "tool_use_id": call.id},
+        lambda call: result(call, MISSING),
+    )
+    return (join_turns(found, "user", "content") if changes else messages), changes
+
+
+def _read_part(block: object) -> Call | tuple[str, str] | None:
+    if get_field(block, "type") == "tool_use":
+        return _read_call(block, None)
+    return (text_or_empty(get_field(block, "tool_use_id")), "") if get_field(block, "type") == "tool_result" else None
+
+
+def _set_calls(message: dict[str, Any], calls: list[Call]) -> dict[str, Any]:
+    if not isinstance(message.get("content"), list):
+        return message if message.get("content") else {**message, "content": [{"type": "text", "text": NOTHING}]}
+    made = iter(zip(calls, fit_names(Calls(calls), None, ANTHROPIC), strict=True))
+    blocks: list[Any] = []
+    for block in message["content"]:
+        if get_field(block, "type") == "tool_use":
+            call, name = next(made)
+            blocks.append({**block, "id": call.id, "name": name, "input": fit_arguments(call)})
+        elif is_sound(block, _FIELDS) and (block["type"] != "text" or block["text"].strip()):
+            blocks.append(block)
+    return {**message, "content": blocks or [{"type": "text", "text": NOTHING}]}
+
+
 def _to_block(part: Part) -> dict[str, Any]:
     media = find_media(part)
     if media is None:
@@ -224,13 +289,13 @@ def _identify(block: object) -> tuple[object, object] | None:
 
 
 def _read(given: object) -> Reading:
-    reply = to_plain(given)
+    reply = open_reply(given, providers.ANTHROPIC)
     if isinstance(reply, str):
         return Reading([], reply)
     content = get_field(reply, "content")
-    if content is not None and get_field(reply, "type") == "message":  # what the client returns
+    if get_field(reply, "type") == "message":  # what the client returns
         return _read_content(content, reply)
-    events = list(read_events(reply)) if content is None else []
+    events = list(open_events(reply)) if content is None else []
     providers.ANTHROPIC.refuse_others(reply, events)
     refuse_no_reply(reply, providers.ANTHROPIC)
     if (error := read_error(reply)) is not None:
@@ -279,8 +344,8 @@ def _add_blocks(reading: Reading, blocks: list[Any], stop: object) -> Reading:
     kinds = [text_or_empty(get_field(block, "type")) for block in blocks if type(block) is not str]
     if _KNOWN.issuperset(kinds) and reading.finish_reason != "pause_turn":
         return reading
-    answered = {get_field(block, "tool_use_id") for block in blocks}
-    for block, kind in zip(blocks, kinds, strict=True):
+    answered = [get_field(block, "tool_use_id") for block in blocks]
+    for block, kind in zip((each for each in blocks if type(each) is not str), kinds, strict=True):
         if kind in _OF_SERVERS:  # between calls of the client the provider goes on with its own in the next turn
             if get_field(block, "id") not in answered and reading.finish_reason != "tool_use":
                 reading.unhandled.append(Unhandled(kind, block))
@@ -317,6 +382,8 @@ class _Stream:
                 self._begin(index, {"type": "text"})
             block, call = self.latest[index]
             delta = get_field(event, "delta")
+            if call is not None and get_field(delta, "text") is not None:  # beside the call
+                block = self._stray(block)
             _add_delta(block, delta)
             if call is not None:
                 call.pieces.append(text_or_empty(get_field(delta, "partial_json")))
@@ -330,6 +397,12 @@ class _Stream:
             self.stopped = get_field(delta, "stop_details") or self.stopped
         elif kind == "message_start":
             self.id = text_or_empty(get_field(get_field(event, "message"), "id"))
+
+    def _stray(self, block: dict[str, Any]) -> dict[str, Any]:
+        """The block of the text that came into the block of a call."""
+        if self.blocks[-1] is block or self.blocks[-1]["type"] != "text":
+            self.blocks.append({"type": "text", "text": ""})
+        return self.blocks[-1]
 
     def _begin(self, index: int | None, started: object) -> None:
         block = {"type": get_field(started, "type"), "text": get_field(started, "text"), **dict_or_empty(started)}
@@ -350,11 +423,11 @@ def _read_stream(events: list[object]) -> Reading:
     asked = iter(found)
     for block in stream.blocks:
         pieces = block.pop("partial_json", "")
-        if block["text"] is None:
+        if block.get("text", "") is None:
             del block["text"]
         if block["type"] == "tool_use":
             block["input"] = next(asked).arguments
-        elif pieces:  # the input of a tool that the provider runs
+        elif pieces and block["type"] != "text":  # the input of a tool that the provider runs
             block["input"] = fit_arguments(Call("", pieces))
     said = "".join(text_or_empty(block.get("text")) for block in stream.blocks if block["type"] == "text")
     return _add_blocks(

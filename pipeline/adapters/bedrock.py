@@ -34,13 +34,14 @@ from .common import (
     says_error,
     text_or_empty,
     to_parts,
-    to_plain,
     with_sent_names,
 )
-from .definable import fit_anthropic
+from .gateway_wrappers import open_reply
+from .history import MISSING, HistoryChange, join_turns, list_messages, match, split_turns
 from .providers import BEDROCK_ERRORS
 from .replies import Calls, OwnMessage, Reading, ReplyError, TextForms, Unhandled, read_chunks, read_error, refusal_of
-from .sending_back import fit_arguments, fit_calls, fit_parts, new_id, own_message
+from .schema_fitting import fit_definitions
+from .sending_back import fit_arguments, fit_calls, fit_message, fit_names, fit_parts, new_id, own_message
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
@@ -62,15 +63,9 @@ def tools(registry: ToolView) -> list[Definition]:
     Returns:
         ``{"toolSpec": {"name", "description", "inputSchema": {"json": …}}}`` for each of them. The provider refuses a
         ``toolConfig`` with none: leave it out then.
-
-    Raises:
-        SetupError: As with `anthropic.tools`, whose models are most of those that are asked here.
     """
-    definitions = build_definitions(registry, BEDROCK, "inputSchema")
-    fitted = [
-        {**each, "inputSchema": {"json": fit_anthropic(each["name"], each["inputSchema"])}} for each in definitions
-    ]
-    return [{"toolSpec": each} for each in fitted]
+    definitions = fit_definitions(build_definitions(registry, BEDROCK, "inputSchema"), "inputSchema", "bedrock")
+    return [{"toolSpec": {**each, "inputSchema": {"json": each["inputSchema"]}}} for each in definitions]
 
 
 def calls(
@@ -125,6 +120,10 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tupl
     Returns:
         The message and the calls. An input that is not an object stands in one, under ``invalid_json``.
     """
+    return fit_message(calls, lambda given: _make_message(given, registry))
+
+
+def _make_message(calls: Calls, registry: Pipeline | ToolView | None) -> tuple[Message, Calls]:
     fitted, names = fit_calls(calls, registry, BEDROCK, new_id)
 
     def make(place: int, block: Any) -> dict[str, Any]:
@@ -136,7 +135,7 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tupl
         blocks = fit_parts(came, calls, _identify, make)
     else:
         blocks = [{"text": calls.text}, *(make(place, {}) for place in range(len(fitted)))]
-    content = [block for block in blocks if text_or_empty(block.get("text", "-")).strip()]
+    content = [block for block in blocks if block and text_or_empty(block.get("text", "-")).strip()]
     return {"role": "assistant", "content": content or [{"text": NOTHING}]}, fitted
 
 
@@ -186,6 +185,50 @@ def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
     return {"role": "user", "content": [result(call, outcome) for call, outcome in check_pairs(answered)]}
 
 
+def repair(messages: list[Any]) -> tuple[list[Message], list[HistoryChange]]:
+    """Repair a conversation that the provider refuses, such as one that was cut, or moved from another provider.
+
+    A call without an answer gets one of the kind ``not_executed``, an answer without its call is left out, and answers
+    stand right behind their calls, in order and by ids that the provider takes.
+
+    Args:
+        messages: The messages of a request, as plain dicts or objects of the package. They stay as they are.
+
+    Returns:
+        The messages as plain dicts, and what was changed; the given messages if that is nothing.
+
+    Raises:
+        SetupError: ``messages`` is no list.
+    """
+    found, changes = match(
+        split_turns(list_messages(messages), "assistant", "content", _read_part),
+        _set_calls,
+        lambda block, call: {"toolResult": {**block["toolResult"], "toolUseId": call.id}},
+        lambda call: result(call, MISSING),
+    )
+    return (join_turns(found, "user", "content") if changes else messages), changes
+
+
+def _read_part(block: object) -> Call | tuple[str, str] | None:
+    if (asked := _identify(block)) is not None:
+        return Call(text_or_empty(get_field(get_field(block, "toolUse"), "name")), asked[1], text_or_empty(asked[0]))
+    answer = get_field(block, "toolResult")
+    return (text_or_empty(get_field(answer, "toolUseId")), "") if is_dict(answer) else None
+
+
+def _set_calls(message: dict[str, Any], calls: list[Call]) -> dict[str, Any]:
+    made = iter(zip(calls, fit_names(Calls(calls), None, BEDROCK), strict=True))
+    blocks: list[Any] = []
+    for block in list_items(message.get("content")):
+        if _identify(block) is not None:
+            call, name = next(made)
+            asked = {"toolUseId": call.id, "name": name, "input": fit_arguments(call)}
+            blocks.append({"toolUse": {**dict_or_empty(block["toolUse"]), **asked}})
+        elif dict_or_empty(block) and text_or_empty(block.get("text", "-")).strip():
+            blocks.append(block)
+    return {**message, "content": blocks or [{"text": NOTHING}]}
+
+
 def _to_block(part: Part, place: int) -> dict[str, Any]:
     media = find_media(part)
     if media is None:
@@ -203,7 +246,7 @@ def _identify(block: object) -> tuple[object, object] | None:
 
 
 def _read(given: object) -> Reading:
-    reply = to_plain(given)
+    reply = open_reply(given, providers.BEDROCK)
     if isinstance(reply, str):
         return Reading([], reply)
     id_ = text_or_empty(get_field(get_field(reply, "ResponseMetadata"), "RequestId"))
@@ -251,7 +294,7 @@ def _add_blocks(reading: Reading, blocks: list[Any]) -> Reading:
         reading.message = OwnMessage(_FORM, blocks)
     if reading.finish_reason == "refusal":
         reading.refusal = refusal_of(reading.text)
-    answered = {get_field(get_field(block, "toolResult"), "toolUseId") for block in blocks}
+    answered = [get_field(get_field(block, "toolResult"), "toolUseId") for block in blocks]
     for block in blocks:
         given = dict_or_empty(block)
         kind = next((key for key, value in given.items() if key not in _KNOWN and value is not None), None)

@@ -11,7 +11,7 @@ from returns.result import Failure, Success
 from typing_extensions import TypeIs
 
 from ..base.nesting import refuse_deep
-from ..base.options import check_type
+from ..base.options import check_type, refuse
 from ..base.provider_names import OfferedName, accepts_all, make_provider_name
 from ..base.setup_error import SetupError
 from ..engine.call import Call, Outcome
@@ -80,6 +80,18 @@ def list_items(thing: Any) -> Sequence[Any]:
 def text_or_empty(value: object) -> str:
     """A text as it is, and "" for anything else."""
     return value if isinstance(value, str) else ""
+
+
+def join_surrogates(text: str, errors: str = "surrogatepass") -> str:
+    """A text in which each pair of surrogates, such as of two pieces of a stream, is one character.
+
+    Args:
+        text: The text.
+        errors: What half of a pair becomes: itself, or with ``replace`` the character for what cannot be read.
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", errors)
 
 
 def is_dict(value: object) -> TypeIs[dict[str, Any]]:
@@ -182,12 +194,12 @@ def read_source(where: str, source: Pipeline | ToolView | None) -> tuple[ToolVie
     Raises:
         SetupError: It is neither; the text says ``where``.
     """
+    if source is None or isinstance(source, ToolView):
+        return source, None
     registries: Any = getattr(source, "registries", None)
-    if isinstance(registries, tuple):
-        pipeline: Any = source
-        return next(iter(cast("tuple[ToolView, ...]", registries)), None), pipeline.wording
-    check_type(where, "registry", source, ToolView, name="Pipeline or ToolRegistry", optional=True)
-    return cast("ToolView | None", source), None
+    if not isinstance(registries, tuple):
+        refuse(where, "registry", "a Pipeline or ToolRegistry or None", source)
+    return next(iter(cast("tuple[ToolView, ...]", registries)), None), source.wording
 
 
 def restore_names(calls: list[Call], registry: ToolView | None, longest: int | None = None) -> list[Call]:

@@ -26,18 +26,22 @@ from . import providers
 from .common import (
     build_definitions,
     check_pairs,
+    dict_or_empty,
+    find_field,
     get_field,
+    list_items,
     says_error,
     text_or_empty,
     to_parts,
-    to_plain,
     with_sent_names,
     with_wire,
 )
-from .definable import fit_gemini
+from .gateway_wrappers import open_reply
 from .gemini_streams import FORM, read_responses
+from .history import MISSING, HistoryChange, join_turns, list_messages, match, split_turns
 from .replies import Calls, Reading, TextForms, read_chunks
-from .sending_back import fit_arguments, fit_names, fit_parts, own_message
+from .schema_fitting import fit_definitions
+from .sending_back import fit_arguments, fit_message, fit_names, fit_parts, own_message
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
@@ -61,9 +65,9 @@ def tools(registry: ToolView) -> list[Definition]:
     Raises:
         SetupError: A name does not begin with a letter or ``_``, as this provider wants it.
     """
-    declarations = build_definitions(registry, GEMINI, "parameters_json_schema")
+    key = "parameters_json_schema"
+    declarations = fit_definitions(build_definitions(registry, GEMINI, key), key, "gemini")
     for each in declarations:
-        each["parameters_json_schema"] = fit_gemini(each["parameters_json_schema"])
         if not (each["name"][0].isalpha() or each["name"][0] == "_"):
             raise SetupError(f"Gemini takes names that begin with a letter or _, not {each['name']!r}: rename the tool")
     return [{"function_declarations": declarations}] if declarations else []
@@ -121,6 +125,10 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tupl
         ``{"role": "model", "parts": […]}`` and the calls. Arguments that are not an object stand in one, under
         ``invalid_json``.
     """
+    return fit_message(calls, lambda given: _make_message(given, registry))
+
+
+def _make_message(calls: Calls, registry: Pipeline | ToolView | None) -> tuple[Message, Calls]:
     fitted: list[Call] = []
     asked: list[dict[str, Any]] = []
     for call, name in zip(calls, fit_names(calls, registry, GEMINI), strict=True):
@@ -134,6 +142,7 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tupl
         parts = fit_parts(came, calls, _identify, lambda place, part: {**part, **asked[place]})
     else:
         parts = [*([{"text": calls.text}] if calls.text.strip() else []), *asked]
+    parts = [part for part in parts if part and isinstance(part.get("text", ""), str)]
     return {"role": "model", "parts": parts or [{"text": NOTHING}]}, calls.with_calls(fitted)
 
 
@@ -185,6 +194,56 @@ def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
     return {"role": "user", "parts": [result(call, outcome) for call, outcome in check_pairs(answered)]}
 
 
+def repair(messages: list[Any]) -> tuple[list[Message], list[HistoryChange]]:
+    """Repair a conversation that the provider refuses, such as one that was cut, or moved from another provider.
+
+    A call without an answer gets one of the kind ``not_executed``, an answer without its call is left out, and answers
+    stand right behind their calls, in order and by ids that the provider takes.
+
+    Args:
+        messages: The messages of a request, as plain dicts or objects of the package. They stay as they are.
+
+    Returns:
+        The messages as plain dicts, and what was changed; the given messages if that is nothing.
+
+    Raises:
+        SetupError: ``messages`` is no list.
+    """
+    found, changes = match(
+        split_turns(list_messages(messages), "model", "parts", _read_part),
+        _set_calls,
+        lambda part, _: part,
+        lambda call: result(call, MISSING),
+        pattern=None,
+    )
+    return (join_turns(found, "user", "parts") if changes else messages), changes
+
+
+def _read_part(part: object) -> Call | tuple[str, str] | None:
+    if (asked := find_field(part, "function_call", "functionCall")) is not None:
+        id_, name = _read_names(asked)
+        return Call(name, get_field(asked, "args"), id_)
+    answer = find_field(part, "function_response", "functionResponse")
+    return None if answer is None else _read_names(answer)
+
+
+def _read_names(thing: object) -> tuple[str, str]:
+    return text_or_empty(get_field(thing, "id")), text_or_empty(get_field(thing, "name"))
+
+
+def _set_calls(message: dict[str, Any], calls: list[Call]) -> dict[str, Any]:
+    made = iter(zip(calls, fit_names(Calls(calls), None, GEMINI), strict=True))
+    parts: list[Any] = []
+    for part in list_items(message.get("parts")):
+        key = next((each for each in ("function_call", "functionCall") if get_field(part, each) is not None), None)
+        if key is not None:
+            call, name = next(made)
+            parts.append({**part, key: {**dict_or_empty(part[key]), "name": name, "args": fit_arguments(call)}})
+        elif dict_or_empty(part) and isinstance(part.get("text", ""), str):
+            parts.append(part)
+    return {**message, "parts": parts or [{"text": NOTHING}]}
+
+
 def _to_blob(part: Part) -> dict[str, str] | None:
     media = find_media(part)
     if media is None or media.media_type == "image/gif":
@@ -198,7 +257,7 @@ def _identify(part: object) -> tuple[object, object] | None:
 
 
 def _read(given: object) -> Reading:
-    reply = to_plain(given)
+    reply = open_reply(given, providers.GEMINI)
     if isinstance(reply, str):
         return Reading([], reply)
     chunks, nothing = read_chunks(reply, providers.GEMINI)

@@ -11,7 +11,7 @@ import attrs
 
 from ..engine.call import Call
 from .common import CUT_OFF, dict_or_empty, find_field, get_field, is_dict, list_items, text_or_empty, with_wire
-from .replies import OwnMessage, Reading, ReplyError, Unhandled, read_error
+from .replies import WITHHELD, OwnMessage, Reading, ReplyError, Unhandled, read_error
 
 FORM = "gemini"
 Path: TypeAlias = tuple[str | int, ...]
@@ -20,10 +20,6 @@ Path: TypeAlias = tuple[str | int, ...]
 _MALFORMED = frozenset((
     "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE",
     "MALFORMED_RESPONSE",
-))  # fmt: skip
-_WITHHELD = frozenset((
-    "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "IMAGE_SAFETY",
-    "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
 ))  # fmt: skip
 _STEP = re.compile(r"\.([^\W\d][\w-]*)|\[([0-9]{1,9})\]|\[\"([^\"\\]*)\"\]|\['([^'\\]*)'\]")
 _DEEPEST = 100  # steps of a path; a pipeline refuses far less
@@ -50,7 +46,7 @@ def read_responses(chunks: Iterable[object]) -> Reading:
                     _add_part(parts, part)
                 elif (call := _add(calls, asked, part)) is not None:
                     parts.append(call)
-    finish_reason = CUT_OFF if reason == "MAX_TOKENS" else "content_filter" if reason in _WITHHELD else reason or None
+    finish_reason = CUT_OFF if reason == "MAX_TOKENS" else "content_filter" if reason in WITHHELD else reason or None
     others = [part for part in parts if type(part) is not _StreamedCall]
     said = "".join(text_or_empty(get_field(each, "text")) for each in others if get_field(each, "thought") is not True)
     reading = Reading([call.to_call(finish_reason) for call in calls], said, error, finish_reason, id=id_)
@@ -86,7 +82,7 @@ def _explain(reason: str, why: str, said: str, *, has_candidate: bool) -> ReplyE
     """The reason why the text of a candidate is not the answer; None: it is one."""
     if reason in _MALFORMED:
         return ReplyError(why or "The model wrote a call that the provider could not read", reason)
-    if reason in _WITHHELD:
+    if reason in WITHHELD:
         return ReplyError(why or "The provider withheld the reply", reason)
     if not said and reason and reason not in ("STOP", "MAX_TOKENS"):
         return ReplyError(why or f"The reply ended with {reason}", reason)

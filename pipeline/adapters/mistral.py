@@ -19,10 +19,12 @@ from ..engine.call import Call, Outcome, set_caller
 from ..messages import Wording
 from ..tools.view import ToolView
 from . import openai, providers
-from .common import get_field, is_stream, list_items, read_events, text_or_empty
-from .openai_chat import make_message
+from .common import build_definitions, is_stream, list_items, read_events, text_or_empty
+from .history import MISSING, HistoryChange, list_messages, match
+from .openai_chat import make_message, set_calls, split_chat
 from .replies import Calls, TextForms
-from .sending_back import fit_calls
+from .schema_fitting import fit_definitions
+from .sending_back import fit_calls, fit_message, fit_names
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
@@ -41,7 +43,8 @@ def tools(registry: ToolView) -> list[Definition]:
     Args:
         registry: The tools. A name that the provider would refuse is sent in a form that it accepts.
     """
-    return openai.tools(registry)
+    definitions = fit_definitions(build_definitions(registry, OPENAI, "parameters"), "parameters", "mistral")
+    return [{"type": "function", "function": each} for each in definitions]
 
 
 def calls(
@@ -86,8 +89,12 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tupl
     Returns:
         The message and the calls. Arguments that are not an object stand in one, under ``invalid_json``.
     """
-    fitted, names = fit_calls(calls, registry, OPENAI, _new_id, _ID)
-    return make_message(calls, fitted, names), fitted
+
+    def make(given: Calls) -> tuple[Message, Calls]:
+        fitted, names = fit_calls(given, registry, OPENAI, _new_id, _ID)
+        return make_message(given, fitted, names), fitted
+
+    return fit_message(calls, make)
 
 
 def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Message:
@@ -103,6 +110,32 @@ def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wordi
     return {**answer, "name": make_provider_name(text_or_empty(call.name), OPENAI)}
 
 
+def repair(messages: list[Any]) -> tuple[list[Message], list[HistoryChange]]:
+    """Repair a conversation that the provider refuses, such as one that was cut, or moved from another provider.
+
+    A call without an answer gets one of the kind ``not_executed``, an answer without its call is left out, and answers
+    stand right behind their calls, in order and by ids that the provider takes.
+
+    Args:
+        messages: The messages of a request, as plain dicts or objects of the package. They stay as they are.
+
+    Returns:
+        The messages as plain dicts, and what was changed; the given messages if that is nothing.
+
+    Raises:
+        SetupError: ``messages`` is no list.
+    """
+    found, changes = match(
+        split_chat(list_messages(messages)),
+        lambda said, calls: set_calls(said, calls, fit_names(Calls(calls), None, OPENAI)),
+        lambda said, call: {**said, "tool_call_id": call.id},
+        lambda call: message(call, MISSING),
+        make_id=_new_id,
+        pattern=_ID,
+    )
+    return ([unit.data for unit in found] if changes else messages), changes
+
+
 def _new_id() -> str:
     return uuid4().hex[:9]
 
@@ -116,11 +149,9 @@ def _to_plain(reply: Any) -> object:
 
 
 def _clean(reply: object) -> object:
-    """One reply, or the chunk in an event of a stream, as dicts; an id that says that there is none is left out."""
+    """One reply, or an event of a stream, as dicts; an id that says that there is none is left out."""
     dump = getattr(reply, "model_dump", None)
     plain: Any = reply if dump is None else dump(mode="json")
-    inner = get_field(plain, "data")
-    plain = plain if get_field(inner, "choices") is None else inner
     return _without_ids(plain)
 
 
@@ -128,6 +159,6 @@ def _without_ids(plain: Any) -> Any:
     if isinstance(plain, dict):
         given = cast("dict[str, Any]", plain)
         kept = {key: value for key, value in given.items() if not (key == "id" and value == _NO_ID)}
-        walked = ("choices", "message", "delta", "tool_calls")
+        walked = ("data", "choices", "message", "delta", "tool_calls")
         return {key: _without_ids(value) if key in walked else value for key, value in kept.items()}
     return [_without_ids(each) for each in list_items(cast("Any", plain))] if isinstance(plain, list) else plain

@@ -9,7 +9,7 @@ Source: https://github.com/ollama/ollama/blob/main/docs/api.md and /docs/capabil
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import evolve
 
@@ -21,18 +21,21 @@ from ..tools.view import ToolView
 from . import providers
 from .common import (
     build_definitions,
+    find_field,
     get_field,
     is_dict,
     list_items,
     text_or_empty,
     to_parts,
-    to_plain,
     with_sent_names,
     with_wire,
 )
+from .gateway_wrappers import open_reply
+from .history import MISSING, HistoryChange, Unit, list_messages, match
 from .openai_streams import add_delta
 from .replies import Calls, OwnMessage, Reading, TextForms, Unhandled, read_chunks, read_error
-from .sending_back import fit_arguments, fit_names, fit_parts, own_message
+from .schema_fitting import fit_definitions
+from .sending_back import fit_arguments, fit_message, fit_names, fit_parts, own_message
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
@@ -50,13 +53,9 @@ def tools(registry: ToolView) -> list[Definition]:
 
     Returns:
         ``{"type": "function", "function": {"name", "description", "parameters"}}`` for each of them. A parameter whose
-        type stands inside of ``anyOf`` or behind a ``$ref`` has it in ``type`` as well: the package drops the rest.
+        type stands inside of ``anyOf`` has it in ``type`` as well: the package drops the rest.
     """
-    definitions = build_definitions(registry, OPENAI, "parameters")
-    for each in definitions:
-        schema: dict[str, Any] = each["parameters"]
-        properties = cast("dict[str, Any]", schema["properties"])
-        each["parameters"] = {**schema, "properties": {key: _tell_type(one, schema) for key, one in properties.items()}}
+    definitions = fit_definitions(build_definitions(registry, OPENAI, "parameters"), "parameters", "ollama")
     return [{"type": "function", "function": each} for each in definitions]
 
 
@@ -109,13 +108,18 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None) -> tupl
     Returns:
         The message and the calls. Arguments that are not an object stand in one, under ``invalid_json``.
     """
+    return fit_message(calls, lambda given: _make_message(given, registry))
+
+
+def _make_message(calls: Calls, registry: Pipeline | ToolView | None) -> tuple[Message, Calls]:
     fitted: list[Call] = []
     asked: list[dict[str, Any]] = []
     for call, name in zip(calls, fit_names(calls, registry, OPENAI), strict=True):
         id_ = text_or_empty(call.id)
         asked.append({**({"id": id_} if id_ else {}), "function": {"name": name, "arguments": fit_arguments(call)}})
         fitted.append(with_wire(evolve(call, id=id_), {"name": name}))
-    own: dict[str, Any] = {**(own_message(calls, _FORM) or {})}
+    all_own: dict[str, Any] = own_message(calls, _FORM) or {}
+    own = {key: each for key, each in all_own.items() if each is not None}
     came = list_items(own.pop("tool_calls", None))
     made = fit_parts(came, calls, _identify, lambda place, entry: _make_entry(entry, asked[place]))
     message = {**own, "role": "assistant", "content": calls.text, **({"tool_calls": made} if made else {})}
@@ -150,27 +154,54 @@ def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wordi
     return {"role": "tool", "tool_name": name, **identity, "content": join_parts(parts)}
 
 
-def _tell_type(schema: Any, root: dict[str, Any]) -> Any:
-    """The schema of a parameter with the types that it takes, if each of its variants says one."""
-    if not isinstance(schema, dict) or "type" in schema:
-        return cast("Any", schema)
-    given = cast("dict[str, Any]", schema)
-    variants = [_follow(each, root) for each in list_items(given.get("anyOf") or given)]
-    found = [kind for each in variants for kind in list_items(get_field(each, "type")) if isinstance(kind, str)]
-    if not found or not all(get_field(each, "type") for each in variants):
-        return given
-    kinds = list(dict.fromkeys(found))
-    return {**given, "type": kinds if len(kinds) > 1 else kinds[0]}
+def repair(messages: list[Any]) -> tuple[list[Message], list[HistoryChange]]:
+    """Repair a conversation that the provider refuses, such as one that was cut, or moved from another provider.
+
+    A call without an answer gets one of the kind ``not_executed``, an answer without its call is left out, and answers
+    stand right behind their calls, in order and by ids that the provider takes.
+
+    Args:
+        messages: The messages of a request, as plain dicts or objects of the package. They stay as they are.
+
+    Returns:
+        The messages as plain dicts, and what was changed; the given messages if that is nothing.
+
+    Raises:
+        SetupError: ``messages`` is no list.
+    """
+    found, changes = match(
+        [_to_unit(index, each) for index, each in enumerate(list_messages(messages))],
+        _set_calls,
+        lambda said, _: said,
+        lambda call: message(call, MISSING),
+        pattern=None,
+    )
+    return ([unit.data for unit in found] if changes else messages), changes
 
 
-def _follow(schema: object, root: dict[str, Any]) -> object:
-    """The definition that a schema refers to, one step; any other schema as it is."""
-    name = text_or_empty(get_field(schema, "$ref")).removeprefix("#/$defs/")
-    return get_field(get_field(root, "$defs"), name) if name else schema
+def _to_unit(index: int, message: Any) -> Unit:
+    role = get_field(message, "role")
+    if role == "assistant" and is_dict(message):
+        return Unit("said", index, message, [_read_call(each, None) for each in list_items(message.get("tool_calls"))])
+    if role != "tool":
+        return Unit("other", index, message)
+    name = text_or_empty(find_field(message, "tool_name", "name"))
+    return Unit("answer", index, message, id=text_or_empty(get_field(message, "tool_call_id")), name=name)
+
+
+def _set_calls(message: dict[str, Any], calls: list[Call]) -> dict[str, Any]:
+    kept = {key: value for key, value in message.items() if key != "tool_calls"}
+    made = [
+        _make_entry(came, {"function": {"name": name, "arguments": fit_arguments(call)}})
+        for came, call, name in zip(
+            list_items(message.get("tool_calls")), calls, fit_names(Calls(calls), None, OPENAI), strict=True
+        )
+    ]
+    return {**kept, **({"tool_calls": made} if made else {}), "content": text_or_empty(message.get("content"))}
 
 
 def _read(given: object) -> Reading:
-    reply = to_plain(given)
+    reply = open_reply(given, providers.OLLAMA)
     if isinstance(reply, str):
         return Reading([], reply)
     if get_field(reply, "role") == "assistant" and get_field(reply, "type") is None:

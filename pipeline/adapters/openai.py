@@ -21,13 +21,13 @@ from .common import (
     build_definitions,
     get_field,
     list_items,
-    read_events,
     text_or_empty,
     to_parts,
-    to_plain,
     with_sent_names,
 )
-from .openai_chat import make_message, read_message
+from .gateway_wrappers import open_events, open_reply
+from .history import MISSING, HistoryChange, list_messages, match
+from .openai_chat import join_choices, make_message, read_message, set_calls, split_chat
 from .openai_responses import (
     CALL_ITEMS,
     add_events,
@@ -36,12 +36,14 @@ from .openai_responses import (
     make_output,
     read_finish_reason,
     read_response,
+    set_item_calls,
+    split_items,
 )
 from .openai_streams import read_chat_chunks, read_stop
 from .providers import Provider
 from .replies import FAILED, Calls, Reading, ReplyError, TextForms, find_nothing, read_error, refuse_no_reply
-from .sending_back import fit_calls, new_id
-from .strict_schemas import make_strict
+from .schema_fitting import fit_definitions
+from .sending_back import fit_calls, fit_message, fit_names, new_id
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
@@ -68,11 +70,7 @@ def tools(registry: ToolView, *, api: Api = "chat", strict: bool = False) -> lis
         would make every parameter required. With ``strict``, ``"strict": True`` where the schema can be said.
     """
     definitions = build_definitions(registry, OPENAI, "parameters")
-    if strict:
-        definitions = [
-            {**each, "parameters": found, "strict": True} if (found := make_strict(each["parameters"])) else each
-            for each in definitions
-        ]
+    fit_definitions(definitions, "parameters", "openai", strict=strict)
     if api == "responses":
         return [{"type": "function", "strict": False, **each} for each in definitions]
     return [{"type": "function", "function": each} for each in definitions]
@@ -94,8 +92,8 @@ def calls(
 
     Args:
         reply: A chat completion or its message, a response, the list of their tool calls or output items, or the list
-            or iterator of a stream's chunks or events. Collect an async stream first. Of several choices the first is
-            read.
+            or iterator of a stream's chunks or events. Collect an async stream first. Calls and a text that
+            the first of several choices lacks are read in the others.
         registry: The pipeline, whose wording `message` then uses; or the registry that `tools` was given. Names that
             it changed are the tools' own again in the calls. Default None: names stay as the provider sent them, and
             `Resolve` finds the tools as well.
@@ -134,8 +132,12 @@ def send_back(calls: Calls, registry: Pipeline | ToolView | None = None, *, api:
         The message and the calls. The message is one dict for ``chat``, and for ``responses`` a list of items.
         Arguments that are a JSON object stay as they were written; others stand in one under ``invalid_json``.
     """
-    fitted, names = fit_calls(calls, registry, OPENAI, new_id)
-    return (make_items if api == "responses" else make_message)(calls, fitted, names), fitted
+
+    def make(given: Calls) -> tuple[Message, Calls]:
+        fitted, names = fit_calls(given, registry, OPENAI, new_id)
+        return (make_items if api == "responses" else make_message)(given, fitted, names), fitted
+
+    return fit_message(calls, make)
 
 
 def message(
@@ -162,6 +164,41 @@ def message(
     return {"role": "tool", "tool_call_id": call.id, "content": join_parts(parts)}
 
 
+def repair(messages: list[Any], *, api: Api = "chat") -> tuple[list[Message], list[HistoryChange]]:
+    """Repair a conversation that the provider refuses, such as one that was cut, or moved from another provider.
+
+    A call without an answer gets one of the kind ``not_executed``, an answer without its call is left out, and answers
+    stand right behind their calls, in order and by ids that the provider takes.
+
+    Args:
+        messages: The messages of a request, as plain dicts or objects of the package. They stay as they are.
+        api: As with `tools`; for ``responses`` the items of ``input``.
+
+    Returns:
+        The messages as plain dicts, and what was changed; the given messages if that is nothing.
+
+    Raises:
+        SetupError: ``messages`` is no list.
+    """
+    if api == "responses":
+        found, changes = match(
+            split_items(list_messages(messages)),
+            lambda items, calls: set_item_calls(items, calls, fit_names(Calls(calls), None, OPENAI)),
+            lambda item, call: {**item, "call_id": call.id},
+            lambda call: message(call, MISSING, api="responses"),
+        )
+        made = [item for unit in found for item in (unit.data if unit.kind == "said" else [unit.data])]
+    else:
+        found, changes = match(
+            split_chat(list_messages(messages)),
+            lambda said, calls: set_calls(said, calls, fit_names(Calls(calls), None, OPENAI)),
+            lambda said, call: {**said, "tool_call_id": call.id},
+            lambda call: message(call, MISSING),
+        )
+        made = [unit.data for unit in found]
+    return (made if changes else messages), changes
+
+
 def read_reply(given: object, ours: Provider = providers.OPENAI) -> Reading:  # noqa: C901  # by the form of the reply
     """Read a reply in OpenAI's format.
 
@@ -172,25 +209,30 @@ def read_reply(given: object, ours: Provider = providers.OPENAI) -> Reading:  # 
     Raises:
         SetupError: As with `calls`.
     """
-    reply = to_plain(given)
+    reply = open_reply(given, ours)
     if choices := list_items(get_field(reply, "choices")):
-        first = choices[0]
-        if get_field(first, "message") is None and get_field(first, "delta") is not None:
+        if get_field(choices[0], "message") is None and get_field(choices[0], "delta") is not None:
             return _read_stream([reply])
-        return _read_choice(first, reply)
+        if len(choices) == 1:
+            return _read_choice(choices[0], reply)
+        return join_choices(
+            [_read_choice(each, reply) for each in choices], [get_field(each, "index") for each in choices]
+        )
     if get_field(reply, "object") == "chat.completion":
         return Reading([], error=read_error(reply) or ReplyError("The reply has no choice", "empty"))
     if get_field(reply, "tool_calls") is not None or get_field(reply, "function_call") is not None:
         return read_message(reply, None)
-    events = list(read_events(reply))
+    if get_field(reply, "object") == "response":
+        return read_response(reply)
+    events = list(open_events(reply))
     ours.refuse_others(reply, events)
     refuse_no_reply(reply, ours)
     if get_field(reply, "output") is not None:
         return read_response(reply)
-    if (found := read_error(reply)) is not None:
-        return Reading([], _read_failed(reply), error=found)
     if isinstance(reply, str):
         return Reading([], reply)
+    if (found := read_error(reply)) is not None:
+        return Reading([], _read_failed(reply), error=found)
     if (nothing := find_nothing(reply, events, ours)) is not None:
         return Reading([], error=nothing)
     if get_field(reply, "finish_reason") is not None and get_field(reply, "message") is not None:
@@ -201,7 +243,10 @@ def read_reply(given: object, ours: Provider = providers.OPENAI) -> Reading:  # 
 
 
 def _read_choice(choice: object, reply: object) -> Reading:
-    reading = read_message(get_field(choice, "message"), read_stop(choice))
+    message = get_field(choice, "message")
+    reading = read_message(message, read_stop(choice))
+    if message is None:  # of the API before chat completions
+        reading.text = text_or_empty(get_field(choice, "text"))
     reading.error = read_error(choice, named=True) or read_error(reply, named=True)
     reading.id = text_or_empty(get_field(reply, "id"))
     return reading

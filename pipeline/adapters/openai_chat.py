@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, cast
 
 from ..engine.call import Call
-from .common import dict_or_empty, get_field, join_texts, list_items, text_or_empty, with_wire
+from .common import dict_or_empty, get_field, is_dict, join_texts, list_items, text_or_empty, with_wire
+from .history import Unit
 from .replies import Calls, OwnMessage, Reading, Unhandled
-from .sending_back import fit_arguments_text, fit_parts, fit_text, own_message
+from .sending_back import fit_arguments_text, fit_parts, fit_text, is_sound, own_message, without_nulls
 
 FORM = "chat"
 _KNOWN_PARTS = frozenset(("text", "output_text", "refusal", "thinking", "reasoning", "reference"))
+_FIELDS: dict[str, dict[str, type]] = {"text": {"text": str}, "refusal": {"refusal": str}}
 _OF_SDKS = frozenset(("function_call", "parsed"))  # the legacy call goes back as another one, and the other is no field
 
 
@@ -39,6 +41,35 @@ def read_message(message: object, finish_reason: str | None) -> Reading:
     return reading
 
 
+def join_choices(readings: list[Reading], places: list[object]) -> Reading:
+    """One reading of all choices: some servers spread a text and its calls over several.
+
+    Args:
+        readings: Those of the choices, at least one.
+        places: Their indices. Where these differ and the first has calls, the others are other answers.
+    """
+    first, *others = readings
+    if first.calls and len({each for each in places if type(each) is int}) == len(places):
+        return first
+    asked = {(call.name, repr(call.arguments)) for call in first.calls}
+    for each in others:
+        new = [call for call in each.calls if (call.name, repr(call.arguments)) not in asked]
+        asked |= {(call.name, repr(call.arguments)) for call in new}
+        if new or not (first.calls or first.text):
+            first.text, first.refusal = first.text or each.text, first.refusal or each.refusal
+            first.finish_reason, first.error = each.finish_reason or first.finish_reason, first.error or each.error
+            first.unhandled += each.unhandled
+        if new and first.message is not None and each.message is not None:
+            entries = zip(list_items(each.message.data.get("tool_calls")), each.calls, strict=False)
+            kept = [entry for entry, call in entries if call in new]
+            data = {**first.message.data, "tool_calls": [*list_items(first.message.data.get("tool_calls")), *kept]}
+            first.message = OwnMessage(FORM, data)
+        elif new or not first.calls:
+            first.message = first.message or each.message
+        first.calls += new
+    return first
+
+
 def _read_call(tool_call: object, finish_reason: str | None) -> Call:
     function = get_field(tool_call, "function")
     if function is None and (custom := get_field(tool_call, "custom")) is not None:
@@ -59,11 +90,16 @@ def make_message(calls: Calls, fitted: Calls, names: list[str]) -> dict[str, Any
     """
     own: dict[str, Any] = own_message(calls, FORM) or {}
     said = {key: value for key, value in own.items() if value is not None and key not in _OF_SDKS}
-    content = said.get("content")
-    if "audio" in said:
-        content = content or ""  # the text is the transcript, which the provider has
-    elif not isinstance(content, (list, tuple)):
-        content = calls.text
+    content: Any = said.get("content")
+    parts: list[Any] = []
+    if content and not isinstance(content, str):
+        parts = [part for part in map(without_nulls, list_items(content)) if is_sound(part, _FIELDS)]
+    if "audio" in said and not text_or_empty(get_field(said["audio"], "id")):
+        del said["audio"]
+    # The text of an answer in sound is its transcript, which the provider has.
+    content = text_or_empty(content) if "audio" in said else parts or calls.text
+    if not isinstance(said.get("refusal", ""), str):
+        del said["refusal"]
 
     def make(place: int, entry: Any) -> dict[str, Any]:
         return _make_entry(fitted[place], names[place], entry)
@@ -84,10 +120,37 @@ def _identify(entry: object) -> tuple[object, object]:
 
 def _make_entry(call: Call, name: str, came: Any) -> dict[str, Any]:
     """One of ``tool_calls``, with all that came beside it, such as a signature in ``extra_content``."""
-    kept = {key: value for key, value in dict_or_empty(came).items() if value is not None and key != "index"}
+    kept = dict_or_empty(came)
+    if "index" in kept:
+        kept = {key: value for key, value in kept.items() if key != "index"}
     if call.wire.get("type") == "custom":
         custom = {**dict_or_empty(kept.get("custom")), "name": name, "input": fit_text(call)}
         return {**kept, "id": call.id, "type": "custom", "custom": custom}
     function = {**dict_or_empty(kept.get("function")), "name": name, "arguments": fit_arguments_text(call)}
     function.pop("parsed_arguments", None)
     return {**kept, "id": call.id, "type": "function", "function": function}
+
+
+def split_chat(messages: list[Any]) -> list[Unit]:
+    """The messages of a conversation, by what they are; see `toolcall_pipeline.adapters.history`."""
+    return [_to_unit(index, message) for index, message in enumerate(messages)]
+
+
+def _to_unit(index: int, message: Any) -> Unit:
+    role = get_field(message, "role")
+    if role == "assistant" and is_dict(message):
+        entries = list_items(message.get("tool_calls"))
+        return Unit("said", index, message, [_read_call(each, None) for each in entries])
+    if role == "tool":
+        return Unit("answer", index, message, id=text_or_empty(get_field(message, "tool_call_id")))
+    return Unit("other", index, message)
+
+
+def set_calls(message: dict[str, Any], calls: list[Call], names: list[str]) -> dict[str, Any]:
+    """The message of a model with these calls, in their order, as providers take them."""
+    came = list_items(message.get("tool_calls"))
+    kept = {key: value for key, value in message.items() if key != "tool_calls"}
+    if not calls:
+        return {**kept, "content": ""} if kept.get("content") is None and "function_call" not in kept else kept
+    made = [_make_entry(*each) for each in zip(calls, names, came, strict=True)]
+    return {**kept, "tool_calls": made}

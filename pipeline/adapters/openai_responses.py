@@ -14,7 +14,6 @@ from ..messages.parts import Image, Part, find_media, join_parts
 from .common import (
     CUT_OFF,
     PartialCall,
-    dict_or_empty,
     get_field,
     int_or_none,
     is_dict,
@@ -24,13 +23,15 @@ from .common import (
     text_or_empty,
     with_wire,
 )
+from .history import Unit
 from .openai_streams import read_arguments
 from .replies import Calls, OwnMessage, Reading, Unhandled, read_error
-from .sending_back import fit_arguments_text, fit_parts, fit_text, own_message
+from .sending_back import fit_arguments_text, fit_parts, fit_text, is_sound, own_message
 
 CALL_ITEMS = ("function_call", "custom_tool_call")
 FORM = "responses"
 _ECHOED = ("caller", "namespace")
+_CALLERS: dict[str, dict[str, type]] = {"program": {"caller_id": str}}
 _DONE = frozenset((  # what the model said, and what the provider has done itself
     "message", "reasoning", "compaction", "web_search_call", "file_search_call", "code_interpreter_call", "mcp_call",
     "mcp_list_tools", "tool_search_call", "tool_search_output", "computer_call_output", "local_shell_call_output",
@@ -42,7 +43,12 @@ _PRODUCTS = frozenset(("image_generation_call",))  # for the client, and the pro
 def read_wire_of_item(item: object) -> dict[str, Any]:
     """Return the further fields of an item of a call; also its type, if most calls have another type."""
     kind = {"type": "custom_tool_call"} if get_field(item, "type") == "custom_tool_call" else {}
-    return {**kind, **read_wire(item, *_ECHOED)}
+    return {**kind, **{name: each for name, each in read_wire(item, *_ECHOED).items() if _is_taken(name, each)}}
+
+
+def _is_taken(name: str, value: object) -> bool:
+    """Whether the provider takes this value of a further field back."""
+    return is_sound(value, _CALLERS) if name == "caller" else bool(text_or_empty(value))
 
 
 def make_items(calls: Calls, fitted: Calls, names: list[str]) -> list[dict[str, Any]]:
@@ -61,7 +67,48 @@ def make_items(calls: Calls, fitted: Calls, names: list[str]) -> list[dict[str, 
     if items is None:
         said = [{"role": "assistant", "content": calls.text}] if calls.text else []
         return [*said, *(make(place, {}) for place in range(len(fitted)))]
-    return [_without_parsed(item) for item in fit_parts(items, calls, _identify, make)]
+    return [
+        fitted_item for item in fit_parts(items, calls, _identify, make) if (fitted_item := _fit_item(item)) is not None
+    ]
+
+
+_FIELDS: dict[str, dict[str, type]] = {
+    "message": {"id": str, "content": list},
+    "output_text": {"text": str},
+    "refusal": {"refusal": str},
+    "reasoning": {"id": str},
+    "summary_text": {"text": str},
+    "reasoning_text": {"text": str},
+}
+_STATUSES = ("in_progress", "completed", "incomplete")
+
+
+def _fit_item(item: Any) -> Any:
+    """The item as the provider takes it; None: it has nothing that can go back."""
+    if not is_sound(item, _FIELDS):
+        said = join_texts(get_field(item, "content"), "output_text")
+        return {"role": "assistant", "content": said} if said else None
+    kept: dict[str, Any] = {**item}
+    for name in ("content", "summary"):
+        if isinstance(kept.get(name), list):
+            kept[name] = [_fit_part(part) for part in kept[name] if is_sound(part, _FIELDS)]
+    if item["type"] in ("message", "reasoning", *CALL_ITEMS) and kept.get("status", "completed") not in _STATUSES:
+        del kept["status"]
+    if item["type"] == "reasoning" and not isinstance(kept.get("summary"), list):
+        kept["summary"] = []
+    if item["type"] == "message":
+        if kept.get("phase", "commentary") not in ("commentary", "final_answer"):
+            del kept["phase"]
+        kept |= {"role": "assistant", "status": kept.get("status", "completed")}
+    return kept
+
+
+def _fit_part(part: dict[str, Any]) -> dict[str, Any]:
+    """A part of the content, without what only a helper of the SDK puts into it."""
+    kept = {key: each for key, each in part.items() if key not in ("parsed", "logprobs")}
+    if part["type"] == "output_text":
+        kept["annotations"] = [each for each in list_items(part.get("annotations")) if is_dict(each)]
+    return kept
 
 
 def _identify(item: object) -> tuple[object, object] | None:
@@ -72,21 +119,14 @@ def _identify(item: object) -> tuple[object, object] | None:
 
 
 def _make_item(call: Call, name: str, came: Any) -> dict[str, Any]:
-    kept = {key: value for key, value in came.items() if key != "parsed_arguments" and value is not None}
+    odd = {key for key in ("id", *_ECHOED) if not _is_taken(key, came.get(key))}
+    odd |= {"parsed_arguments"} if isinstance(came.get("async"), bool) else {"parsed_arguments", "async"}
+    kept = {key: value for key, value in came.items() if key not in odd}
     kept |= {key: call.wire[key] for key in _ECHOED if key in call.wire}
     if call.wire.get("type") == "custom_tool_call":
         return {**kept, "type": "custom_tool_call", "call_id": call.id, "name": name, "input": fit_text(call)}
     arguments = fit_arguments_text(call)
     return {**kept, "type": "function_call", "call_id": call.id, "name": name, "arguments": arguments}
-
-
-def _without_parsed(item: Any) -> Any:
-    """The item without what only a helper of the SDK puts into the content of a message."""
-    content = list(list_items(get_field(item, "content")))
-    if all(get_field(part, "parsed") is None for part in content):
-        return item
-    kept = [{key: each for key, each in dict_or_empty(part).items() if key != "parsed"} for part in content]
-    return {**item, "content": kept}
 
 
 def make_output(call: Call, parts: list[Part]) -> dict[str, Any]:
@@ -228,3 +268,26 @@ def _update_call(call: PartialCall, item: object, *, done: bool) -> None:
         call.done = True
         arguments = read_arguments(item)
         call.whole = call.whole if arguments is None else arguments
+
+
+def split_items(items: list[Any]) -> list[Unit]:
+    """The items of a conversation, by what they are; calls with nothing but reasoning between them are one unit."""
+    units: list[Unit] = []
+    for index, item in enumerate(items):
+        kind = get_field(item, "type")
+        if kind in CALL_ITEMS or kind == "reasoning":
+            if not units or units[-1].kind != "said":
+                units.append(Unit("said", index, []))
+            units[-1].data.append(item)
+            units[-1].calls += [_read_item(item, None)] if kind in CALL_ITEMS else []
+        elif kind in ("function_call_output", "custom_tool_call_output"):
+            units.append(Unit("answer", index, item, id=text_or_empty(get_field(item, "call_id"))))
+        else:
+            units.append(Unit("other", index, item))
+    return units
+
+
+def set_item_calls(items: list[Any], calls: list[Call], names: list[str]) -> list[Any]:
+    """The items of a model with these calls, in their order, as the provider takes them."""
+    made = iter(zip(calls, names, strict=True))
+    return [_make_item(*next(made), item) if get_field(item, "type") in CALL_ITEMS else item for item in items]

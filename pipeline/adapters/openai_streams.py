@@ -20,40 +20,49 @@ from .common import (
     list_items,
     text_or_empty,
 )
-from .openai_chat import read_message
+from .openai_chat import join_choices, read_message
 from .replies import Reading
 
 
 def read_chat_chunks(chunks: Iterable[object]) -> Reading:
-    """The calls of the first choice of chat completion chunks, in the order of their indices; and its text."""
-    calls = _Calls()
-    own: dict[str, Any] = {}  # of the model's message, all but its calls
-    said: list[str] = []
-    reason: str | None = None
+    """The calls of chat completion chunks, in the order of their indices, and the text; see `join_choices`."""
+    found: dict[int, list[object]] = {}  # what comes of each choice
     id_ = ""
     for event in chunks:
         chunk = _unwrap_chunk(event)
         id_ = id_ or text_or_empty(get_field(chunk, "id"))
         for choice in list_items(get_field(chunk, "choices")):
-            if get_field(choice, "index"):
-                continue
-            reason = read_stop(choice) or reason
-            delta = get_field(choice, "delta")
-            said.append(join_texts(get_field(delta, "content"), "text"))
-            add_delta(own, delta)
-            seen: list[int | None] = []  # two calls in one delta are two calls, whatever their indices
-            for piece in list_items(get_field(delta, "tool_calls")):
-                index = int_or_none(get_field(piece, "index"))
-                function = get_field(piece, "function") or get_field(piece, "custom")
-                _add_piece(calls, piece, function, is_other=index in seen)
-                seen.append(index)
-            if (legacy := get_field(delta, "function_call")) is not None:
-                _add_piece(calls, None, legacy)
+            found.setdefault(int_or_none(get_field(choice, "index")) or 0, []).append(choice)
+    places = sorted(found)
+    reading = join_choices([_read_deltas(found[place]) for place in places] or [_read_deltas([])], [*places])
+    reading.id = id_
+    return reading
+
+
+def _read_deltas(choices: list[object]) -> Reading:
+    """What came of one choice."""
+    calls = _Calls()
+    own: dict[str, Any] = {}  # of the model's message, all but its calls
+    said: list[str] = []
+    reason: str | None = None
+    for choice in choices:
+        reason = read_stop(choice) or reason
+        delta = get_field(choice, "delta")
+        said.append(join_texts(get_field(delta, "content"), "text") or text_or_empty(get_field(choice, "text")))
+        add_delta(own, delta)
+        seen: list[int | None] = []  # two calls in one delta are two calls, whatever their indices
+        for piece in list_items(get_field(delta, "tool_calls")):
+            index = int_or_none(get_field(piece, "index"))
+            function = get_field(piece, "function") or get_field(piece, "custom")
+            _add_piece(calls, piece, function, is_other=index in seen)
+            seen.append(index)
+        if (legacy := get_field(delta, "function_call")) is not None:
+            _add_piece(calls, None, legacy)
     in_order = sorted(calls.each, key=lambda call: -1 if call.index is None else call.index)
     asked = [{**call.extra, "id": call.id, **_make_function(call)} for call in in_order]
     reading = read_message({**own, **({"tool_calls": asked} if asked else {})}, reason)
     reading.calls = [call.to_call(reason, ended=reason is not None) for call in in_order]
-    reading.text, reading.id = "".join(said) or reading.text, id_
+    reading.text = "".join(said) or reading.text
     return reading
 
 
@@ -169,6 +178,8 @@ def _add_piece(calls: _Calls, piece: object, function: object, *, is_other: bool
     if not isinstance(arguments, str):
         call.whole = call.whole if arguments is None else arguments
     elif arguments:
+        if arguments.lstrip().startswith("{") and "".join(call.pieces).strip() == "{}":
+            call.pieces.clear()  # a server that begins with an empty object
         call.pieces.append(arguments)
 
 

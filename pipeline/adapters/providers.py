@@ -46,7 +46,10 @@ class Provider:
 
     def has_field(self, thing: object) -> bool:
         """Whether there is anything in it that a reply of this provider has."""
-        return any(get_field(thing, name) is not None for name in self.fields)
+        return any(
+            (value := get_field(thing, name)) is not None and not (name == "message" and isinstance(value, str))
+            for name in self.fields
+        )
 
     def refuse_others(self, reply: object, events: Iterable[object]) -> None:
         """Refuse a reply that the adapter of another provider reads, or none: it would have no calls here.
@@ -101,12 +104,6 @@ OPENAI = Provider(
     ("choices", "output", "message", "role", "type", "object", "error", "function", "custom", "delta"),
     lambda reply: _is_chat(reply) or _is_response(reply),
 )
-MISTRAL = Provider(
-    "Mistral",
-    provider_names.OPENAI,
-    ("choices", "data", "role", "function", "error"),
-    lambda reply: get_field(get_field(reply, "data"), "choices") is not None,
-)
 ANTHROPIC = Provider(
     "Anthropic", provider_names.ANTHROPIC, ("content", "type", "role", "error", "delta"), _is_anthropic
 )
@@ -126,4 +123,9 @@ BEDROCK = Provider(
     _is_bedrock,
 )
 OLLAMA = Provider("Ollama", provider_names.OPENAI, ("message", "role", "function", "error"), _is_ollama)
-_ALL = (OPENAI, MISTRAL, ANTHROPIC, GEMINI, BEDROCK, OLLAMA)  # the first that owns a reply
+_ALL = (OPENAI, ANTHROPIC, GEMINI, BEDROCK, OLLAMA)  # the first that owns a reply
+
+
+def is_reply(thing: object) -> bool:
+    """Whether it is certainly a reply, or an event of a stream, of some provider."""
+    return any(provider.owns(thing) for provider in _ALL)

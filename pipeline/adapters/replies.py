@@ -12,15 +12,16 @@ from ..base.setup_error import SetupError
 from ..engine.call import Call
 from ..privacy import get_logger
 from ..tools.view import ToolView
-from .common import CUT_OFF, get_field, read_events, read_source, restore_names, text_or_empty
-from .definable import restore_arguments
+from .common import CUT_OFF, get_field, join_surrogates, list_items, read_source, restore_names, text_or_empty
+from .gateway_wrappers import open_events
 from .providers import Provider
+from .renamed_properties import restore_arguments
 
 if TYPE_CHECKING:
     from ..engine.compose import Pipeline
 
-_FITTED = frozenset(("Anthropic", "Bedrock"))  # definitions for them may have other names of properties
 _logger = get_logger()
+_LONGEST = 300  # characters of words in an error
 _REFUSED = "The model refused to answer"
 _WITHHELD = "content_filter"
 _MAY_HOLD_CALLS = re.compile(r"[<{\[]|```|Action:")
@@ -28,21 +29,36 @@ TextForms: TypeAlias = bool | str | Collection[str]  # which calls that are writ
 FAILED = "failed_generation"  # in an error of Groq: the text of the model that its server could not read
 _UNREAD_BY_SERVER = "tool_use_failed"  # the code of that error
 _SEVERAL = "multi_tool_use.parallel"  # several calls of OpenAI's models, as one
+WITHHELD = frozenset((  # how Gemini says so
+    "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "IMAGE_SAFETY",
+    "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
+))  # fmt: skip
+_KINDS = ("empty", "incomplete", "unreadable")
+_HAS_CALLS = ("tool_calls", "function_call", "tool_use")  # the reasons of a reply with calls
+_UNFINISHED = ("in_progress", "queued", "incomplete", "cancelled")  # statuses of a response
 
 
 @attrs.frozen
 class ReplyError:
-    """The backend answered with an error in place of a reply, or in the middle of a stream.
+    """Why a reply is not the answer that was asked for.
 
     Args:
-        message: Its text. "": it has none.
-        type: Its kind of error, such as ``overloaded_error``. "": unknown.
-        code: Its code, such as ``rate_limit_exceeded`` or ``429``. "": unknown.
+        message: The text of an error of the backend, or what is wrong. "": it has none.
+        type: The backend's kind of error, such as ``overloaded_error``; or ``refusal``, ``content_filter``, ``empty``,
+            ``incomplete``, ``unreadable``, or that of an item which waits. "": unknown.
+        code: The backend's code, such as ``rate_limit_exceeded`` or ``429``. "": unknown.
     """
 
     message: str
     type: str = ""
     code: str = ""
+
+    @property
+    def kind(self) -> str:
+        """``refused``, ``empty``, ``incomplete`` or ``unreadable``; ``backend`` for its own error and what waits."""
+        if self.type in _KINDS:
+            return self.type
+        return "refused" if self.type in (_WITHHELD, "refusal", *WITHHELD) else "backend"
 
 
 class Unhandled(str):
@@ -105,7 +121,7 @@ class Calls(list[Call]):
         unhandled: Iterable[Unhandled] = (),
         message: OwnMessage | None = None,
     ) -> None:
-        super().__init__(calls)
+        self.extend(calls)  # of a new list; `super` takes as long as all the rest
         self.error = error
         self.text = text
         self.finish_reason = finish_reason
@@ -115,15 +131,11 @@ class Calls(list[Call]):
 
     def with_calls(self, calls: Iterable[Call]) -> Calls:
         """These calls, with all else of this reply."""
-        return Calls(
-            calls,
-            error=self.error,
-            text=self.text,
-            finish_reason=self.finish_reason,
-            refusal=self.refusal,
-            unhandled=self.unhandled,
-            message=self.message,
-        )
+        copy = Calls.__new__(Calls)
+        copy.extend(calls)
+        copy.error, copy.text, copy.finish_reason = self.error, self.text, self.finish_reason
+        copy.refusal, copy.unhandled, copy.message = self.refusal, [*self.unhandled], self.message
+        return copy
 
 
 def _make_unhandled() -> list[Unhandled]:
@@ -155,20 +167,20 @@ class Reading:
             SetupError: ``source`` is neither, or ``text`` names a form that there is not.
         """
         registry, wording = read_source("calls", source)
-        found, said, message = self.calls, self.text, self.message
-        if text is not False and text is not True:
-            from .text_calls import check_forms
-
-            check_forms(text)
+        found, said, message = self.calls, join_surrogates(self.text, "replace"), self.message
         error = self.error
-        if not found and said and _MAY_HOLD_CALLS.search(said):
-            found, said = self._read_text(text, registry)
-            if found:
-                message = None  # its text holds the calls
+        if not found or not isinstance(text, bool):
+            written, rest = _read_text("" if found else said, text, registry)
+            if written:
+                found, said, message = written, rest, None  # the text of the message holds the calls
                 error = None if error is not None and error.code == _UNREAD_BY_SERVER else error
-        error = error or self._explain()
+        self.text = said
+        error = error or self._explain(found)
         if error is not None and _logger.hasHandlers():
-            _logger.warning("The provider answered with an error of type %.100r", error.type or error.code)
+            _logger.warning("The reply has an error of type %.100r", error.type or error.code)
+        for call in found:
+            if isinstance(call.arguments, str) and not call.arguments.isascii():
+                cast("Any", call).arguments = join_surrogates(call.arguments)
         if self.id:
             for call in found:
                 cast("Any", call).reply = self.id  # it was made here, and is not shared yet
@@ -182,7 +194,7 @@ class Reading:
             cast("Any", call).wording = wording  # as above
         named = restore_names(found, registry, provider.longest)
         return Calls(
-            restore_arguments(named, registry) if provider.name in _FITTED else named,
+            restore_arguments(named, registry, provider.name),
             error=error,
             text=said,
             finish_reason=self.finish_reason,
@@ -191,31 +203,18 @@ class Reading:
             message=message,
         )
 
-    def _read_text(self, text: TextForms, registry: ToolView | None) -> tuple[list[Call], str]:
-        """The calls that are written as text, and the text around them; one warning for a form that is not read."""
-        from .text_calls import check_forms, read_text_calls
+    def _explain(self, found: list[Call]) -> ReplyError | None:
+        """The reason why a reply without an error of the backend is not an answer; None: it is one.
 
-        forms = check_forms(text)
-        if forms is None and not _logger.hasHandlers():
-            return [], self.text
-        read = read_text_calls(self.text, registry, forms)
-        if forms is not None and read.calls:
-            return read.calls, read.said
-        if read.seen and _logger.hasHandlers():
-            form = read.seen
-            if not read.is_read:
-                why = "no reader knows it"
-            elif read.calls or (forms is not None and form not in forms):
-                why = "calls(reply, text=True) reads it"
-            else:
-                why = "it is not closed, names no offered tool, or is part of prose"
-            _logger.warning("The reply has no calls, but its text looks like one, in the form of %s: %s", form, why)
-        return [], self.text
-
-    def _explain(self) -> ReplyError | None:
-        """The reason why a reply without an error of the backend is not an answer; None: it is one."""
+        Args:
+            found: Its calls, those that are written as text included.
+        """
+        self.calls = found
         if self.calls and not (self.refusal or self.unhandled):
             return None
+        return self._explain_words() or (None if self.calls else self._explain_end())
+
+    def _explain_words(self) -> ReplyError | None:
         if self.refusal:
             words = "" if self.refusal.startswith(_REFUSED) else f": {self.refusal}"
             return ReplyError(f"{_REFUSED}{words}", "refusal")
@@ -228,10 +227,46 @@ class Reading:
             return ReplyError("The provider paused its turn: send the message back as it is to go on", "pause_turn")
         if open_:
             return ReplyError(f"The reply has items that the client has to handle: {', '.join(open_)}", open_[0])
-        if self.finish_reason is None or self.calls or self.text:
+        return None
+
+    def _explain_end(self) -> ReplyError | None:
+        """The reason why a reply without calls is not an answer; None: it is one."""
+        if self.text.strip() and self.finish_reason not in _HAS_CALLS:
             return None
-        is_cut = self.finish_reason == CUT_OFF
-        return ReplyError("The reply was cut off before it said anything" if is_cut else "The reply is empty", "empty")
+        if self.finish_reason in _HAS_CALLS and not self.unhandled:
+            return ReplyError("The reply says that it has calls, and has none", "incomplete")
+        if self.finish_reason is None:
+            return ReplyError("The reply says nothing, and not that it ended", "incomplete")
+        if self.finish_reason in _UNFINISHED:
+            return ReplyError(f"The reply is not finished: its status is {self.finish_reason}", "incomplete")
+        if self.finish_reason == CUT_OFF:
+            return ReplyError("The reply was cut off before it said anything", "incomplete")
+        return None if self.text.strip() else ReplyError("The reply is empty", "empty")
+
+
+def _read_text(said: str, text: TextForms, registry: ToolView | None) -> tuple[list[Call], str]:
+    """The calls that are written as text, and the text around them; one warning for a form that is not read."""
+    may_hold = bool(said) and _MAY_HOLD_CALLS.search(said) is not None
+    if not may_hold and isinstance(text, bool):
+        return [], said
+    from .text_calls import check_forms, read_text_calls
+
+    forms = check_forms(text)
+    if not may_hold or (forms is None and not _logger.hasHandlers()):
+        return [], said
+    read = read_text_calls(said, registry, forms)
+    if forms is not None and read.calls:
+        return read.calls, read.said
+    if read.seen and _logger.hasHandlers():
+        form = read.seen
+        if not read.is_read:
+            why = "no reader knows it"
+        elif read.calls or (forms is not None and form not in forms):
+            why = "calls(reply, text=True) reads it"
+        else:
+            why = "it is not closed, names no offered tool, or is part of prose"
+        _logger.warning("The reply has no calls, but its text looks like one, in the form of %s: %s", form, why)
+    return [], said
 
 
 def refusal_of(said: str) -> str:
@@ -246,6 +281,8 @@ def read_error(reply: object, *, named: bool = False) -> ReplyError | None:
         reply: The reply or event.
         named: Read only an error that stands beside something else, in a field of that name.
     """
+    if isinstance(reply, str):  # in the middle of a stream
+        return ReplyError(reply.strip()[:_LONGEST], "unreadable") if reply.strip() else None
     found = get_field(reply, "error")
     if (
         found is None
@@ -275,7 +312,7 @@ def read_chunks(reply: object, ours: Provider) -> tuple[list[object], ReplyError
         SetupError: ``reply`` has to be awaited first, is one of another provider, or is none.
     """
     is_whole = ours.has_field(reply)
-    events = [] if is_whole else list(read_events(reply))
+    events = [] if is_whole else list(open_events(reply))
     ours.refuse_others(reply, events)
     refuse_no_reply(reply, ours)
     nothing = None if is_whole or isinstance(reply, str) else find_nothing(reply, events, ours)
@@ -301,7 +338,7 @@ def refuse_no_reply(reply: object, ours: Provider) -> None:
 
 
 def find_nothing(reply: object, events: Iterable[object], ours: Provider) -> ReplyError | None:
-    """An error for an answer that has nothing of a reply in it, such as ``{}``; None: it has, or it is an empty list.
+    """An error for an answer that has nothing of a reply in it, such as ``{}``; None: it has.
 
     Args:
         reply: The reply.
@@ -309,6 +346,17 @@ def find_nothing(reply: object, events: Iterable[object], ours: Provider) -> Rep
         ours: As with `refuse_no_reply`.
     """
     each: list[Any] = [reply] if isinstance(reply, Mapping) else list(events)
-    if not each or any(ours.has_field(one) for one in each):
+    if not each:
+        return ReplyError("The reply is empty", "empty")
+    if any(ours.has_field(one) for one in each):
         return None
-    return ReplyError(f"The answer has nothing that a reply of {ours.name} has", "unreadable")
+    words = _find_words(each[0])
+    said = f"; it says: {words[:_LONGEST]}" if words else ""
+    return ReplyError(f"The answer has nothing that a reply of {ours.name} has{said}", "unreadable")
+
+
+def _find_words(answer: object) -> str:
+    """What an answer says that is no reply, in the fields where gateways have it."""
+    first = next(iter(list_items(get_field(answer, "errors"))), None)
+    places = [(answer, name) for name in ("message", "detail", "msg", "error_description", "title")]
+    return next((text for place in [*places, (first, "message")] if (text := text_or_empty(get_field(*place)))), "")

@@ -60,7 +60,13 @@ def demo(otlp: str | None, log: Path | None) -> None:
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the definitions of the open tools, as a model is offered them."
 )
-def tools(target: str, as_json: bool) -> None:  # noqa: FBT001  # as above
+@click.option(
+    "--provider",
+    type=click.Choice(["openai", "anthropic", "gemini", "bedrock", "mistral", "ollama"]),
+    help="Print what this provider does not take of the schemas, and is sent otherwise.",
+)
+@click.option("--strict", is_flag=True, help="With --provider openai: for its strict mode.")
+def tools(target: str, as_json: bool, provider: str | None, strict: bool) -> None:  # noqa: FBT001  # as above
     """List your tools as a model sees them.
 
     MODULE:REGISTRY names a ToolRegistry, a Pipeline, or a function without required parameters that returns one. Tools
@@ -69,7 +75,9 @@ def tools(target: str, as_json: bool) -> None:  # noqa: FBT001  # as above
     from .list_tools import print_tools
 
     with print_command_errors():
-        print_tools(target, as_json=as_json)
+        if strict and provider != "openai":
+            raise UsageError("--strict is a mode of --provider openai")
+        print_tools(target, as_json=as_json, provider=provider, strict=strict)
 
 
 @toolcall.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from rich.console import Console
@@ -11,6 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..adapters.schema_fitting import fit, fit_definitions
+from ..adapters.schema_forms import SchemaChange
 from ..engine.errors import Unavailable
 from ..messages.text import format_count
 from ..privacy import dump_neutral_json, neutralise
@@ -23,8 +25,14 @@ _MAX_NESTED = 3  # references to follow within one type: types that refer to eac
 _JOINED_BY = (("anyOf", " or "), ("oneOf", " or "), ("allOf", " and "))
 
 
-def print_tools(target: str, *, as_json: bool) -> None:
+def print_tools(target: str, *, as_json: bool, provider: str | None = None, strict: bool = False) -> None:
     """Print every tool, or with ``as_json`` the definitions of the open ones.
+
+    Args:
+        target: The registry.
+        as_json: Print definitions.
+        provider: Print what this provider is sent otherwise; with ``as_json``, the schemas as it takes them.
+        strict: For OpenAI's strict mode.
 
     Raises:
         CommandError: the target cannot be loaded, or one of its tools has no schema.
@@ -33,7 +41,10 @@ def print_tools(target: str, *, as_json: bool) -> None:
         registry = load_registry(target)
         check_schemas(registry, target)
     if as_json:
-        print(dump_neutral_json(registry.definitions(), indent=2))
+        definitions = registry.definitions()
+        if provider is not None:
+            fit_definitions(definitions, "parameters", provider, strict=strict)
+        print(dump_neutral_json(definitions, indent=2))
         return
     console = make_console()
     if not len(registry):
@@ -42,6 +53,9 @@ def print_tools(target: str, *, as_json: bool) -> None:
     closed = registry.closed
     for tool in registry:
         _print_tool(console, tool, closed.get(tool.name))
+        if provider is not None:
+            _print_changes(console, fit(tool.definition()["parameters"], provider, strict=strict).changes)
+        console.print()
     console.print(f"{format_count(len(registry), 'tool')}, {len(registry.callable_names())} offered to a model now")
 
 
@@ -60,7 +74,12 @@ def _print_tool(console: Console, tool: Tool[..., Any], closed: Unavailable | No
         table.add_row(*(Text(neutralise(cell, keep_lines=True)) for cell in (f"    {path}", *cells)))
     if table.row_count:
         console.print(table)
-    console.print()
+
+
+def _print_changes(console: Console, changes: Iterable[SchemaChange]) -> None:
+    for path, what, lost in changes:
+        line = Text.assemble("    ", (neutralise(path), "bold"), ": " if path else "", neutralise(what))
+        console.print(line + Text("  (lost)" if lost else "", "yellow"), soft_wrap=True)
 
 
 class ParameterRow(NamedTuple):

@@ -163,7 +163,7 @@ class KnownTools:
             verify_with=policy.verify_with,
         )
         if mistake:
-            _LOG.warning("the arguments of %s are not all validated: %s", neutralise(name), neutralise(mistake))
+            _LOG.warning("the arguments of %s are validated in part: %s", neutralise(name), neutralise(mistake))
         if name in self._registry:
             self._registry.replace(tool)
         else:

@@ -208,7 +208,7 @@ class OfferedTools:
         effect = self._effects.get(own) or read_effect(definition.get("annotations"), trusted=self._trust)
         tool, mistake = make_tool(name, texts, relay, effect=effect, output_schema=_read_output(name, definition))
         if mistake:
-            _LOG.warning("the arguments of %s are not all validated: %s", name, neutralise(mistake))
+            _LOG.warning("the arguments of %s are validated in part: %s", name, neutralise(mistake))
         return tool
 
 

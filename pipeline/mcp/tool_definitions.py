@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final, cast
 
@@ -46,8 +46,8 @@ def make_tool(
         **options: Options of `Tool.from_schema`.
 
     Returns:
-        The tool, and what is wrong with its schema, "": nothing. One whose patterns alone cannot be used stands without
-        them; of another any object is accepted. The rest is left to the server.
+        The tool, and what is wrong with its schema: then it has the rest, and the server validates the bad part alone.
+        "": nothing is wrong.
 
     Raises:
         SetupError: The options contradict each other.
@@ -55,29 +55,34 @@ def make_tool(
     description = definition.get("description")
     text = description if isinstance(description, str) else ""
     facts: Any = {"name": name, "handler": handler, "description": text, "context": True, "one_request": True}
-    schema, mistake = definition.get("inputSchema"), ""
-    tool: Tool[..., Any] | None = None
-    for parameters in (schema, _leave_out_patterns(schema)):
+    mistake = ""
+    for parameters in _without_bad_parts(definition.get("inputSchema")):
         try:
             tool = Tool.from_schema(parameters=parameters, **facts, **options)
-            break
         except SetupError as exc:
+            if parameters is None:
+                raise
             mistake = mistake or str(exc)
-    if tool is None:
-        tool = Tool.from_schema(parameters=None, **facts, **options)
-    tool.is_remote = True
-    return tool, mistake
+        else:
+            tool.is_remote = True
+            return tool, mistake
+    raise AssertionError("the last one takes any object")
 
 
-def _leave_out_patterns(schema: Any) -> Any:
-    """A schema without the patterns of its texts, which each implementation reads in a language of its own."""
-    if is_deep(schema):
-        return schema
-    if isinstance(schema, Mapping):
-        members = cast("Mapping[Any, Any]", schema).items()
-        kept = ((key, each) for key, each in members if not (key == "pattern" and isinstance(each, str)))
-        return {key: _leave_out_patterns(each) for key, each in kept if key != "patternProperties"}
-    return [_leave_out_patterns(each) for each in cast("list[Any]", schema)] if isinstance(schema, list) else schema
+def _without_bad_parts(schema: Any) -> Iterator[Mapping[str, Any] | None]:
+    """The schema, and then with less and less of what may be wrong in it; None at last: any object."""
+    yield schema
+    if isinstance(schema, Mapping) and not is_deep(schema):
+        from ..adapters import fit  # few servers need it
+
+        mended = fit(cast("Mapping[str, Any]", schema), "mistral").schema  # which takes all of JSON Schema
+        yield mended
+        yield {**mended, "properties": {name: _say_no_more(each) for name, each in mended["properties"].items()}}
+    yield None
+
+
+def _say_no_more(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: value for key, value in schema.items() if key in ("type", "title", "description", "default")}
 
 
 _PROSE: Final = frozenset(("description", "title", "$comment"))  # shown to the model, without meaning to a parser

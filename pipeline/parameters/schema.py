@@ -50,18 +50,18 @@ class ToolSchema(JsonObject):
         closings: The last lines of texts about missing parameters, see `toolcall_pipeline.messages.closing`.
         texts: The texts about wrong types, by their problems, see `toolcall_pipeline.messages.rendering`.
         roots: The subschemas of the arguments as a whole, see `forms_at`; None: they were not listed so far.
-        has_odd_names: Whether a provider does not accept the name of a property, see `toolcall_pipeline.adapters`.
-            None: that was not asked so far.
+        odd_names: Whether a provider does not accept the name of a property, by the pattern of those that it does, see
+            `toolcall_pipeline.adapters`.
     """
 
-    __slots__ = ("closings", "has_odd_names", "roots", "texts")
+    __slots__ = ("closings", "odd_names", "roots", "texts")
 
     def __init__(self, schema: Form) -> None:
         super().__init__(schema)
         self.closings: dict[Any, Any] = {}
         self.texts: dict[Any, str] = {}
         self.roots: list[Form] | None = None
-        self.has_odd_names: bool | None = None
+        self.odd_names: dict[str, bool] = {}
 
 
 def is_object(value: object) -> TypeIs[JsonObject]:

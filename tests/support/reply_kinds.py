@@ -72,7 +72,7 @@ CHAT = [
     Kind("a part of another type", openai, chat(content=[{"type": "hologram"}]), error="hologram", finish="stop", unhandled=("hologram",)),
     Kind("no choice", openai, {"id": "r", "object": "chat.completion", "choices": []}, error="empty"),
     Kind("nothing", openai, chat(content=""), error="empty", finish="stop"),
-    Kind("nothing, cut off", openai, chat("length"), error="empty", finish="length"),
+    Kind("nothing, cut off", openai, chat("length"), error="incomplete", finish="length"),
     Kind("an end by an error", openai, chat("error", content="Hel"), text="Hel", error="error", finish="error"),
 ]  # fmt: skip
 

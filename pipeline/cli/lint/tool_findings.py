@@ -8,16 +8,13 @@ import json
 import re
 import textwrap
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 import attrs
 
-from ...adapters import anthropic, openai
-from ...adapters.definable import find_top_union, has_odd_names
+from ...adapters import anthropic, fit, openai
 from ...base.introspection import unwrap
 from ...base.provider_names import ANTHROPIC, OPENAI
-from ...base.setup_error import SetupError
 from ...messages.wording import CHARACTERS_PER_TOKEN
 from ...privacy import neutralise
 from ...tools.definition import Tool
@@ -34,11 +31,9 @@ _WRITE_VERBS = frozenset(
     "add append buy cancel charge create delete drop edit insert move pay post publish put remove rename replace reset "  # noqa: SIM905
     "send set submit transfer update upload write".split()
 )
-# Keywords of JSON Schema whose value maps the user's own names to schemas, and keywords whose value is not a schema.
-_SCHEMA_MAPS = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
-_VALUES = ("default", "enum", "const", "examples")
 Severity: TypeAlias = Literal["error", "warning", "note"]
 _MAX_QUOTED = 60  # characters
+_MAX_CHANGES = 4  # of one schema that are listed
 
 
 def check_tools(registry: ToolView, declared: Mapping[str, bool], known: Collection[str]) -> Iterator[Finding]:
@@ -96,25 +91,23 @@ def _check_types(tool: Tool[..., Any]) -> Iterator[Finding]:
     if untyped := [row.path for row in list_parameters(schema) if row.type == "any"]:
         what = f"parameters without a type: {', '.join(untyped)}"
         yield Finding("warning", "type", tool.name, what, "annotate them; without a type any value is accepted")
-    named = {**_get_mapping(tool, "properties"), **_get_mapping(tool, "$defs")}
     if tool.parameters.is_ambiguous:
         what = "a union holds itself, and no field tells its forms apart: deep arguments take exponential time"
         fix = 'give each form a field of its own constant, as Literal["add"], and the union a Field(discriminator=…)'
         yield Finding("warning", "type", tool.name, what, f"{fix}; until then calls that are nested deeply are refused")
-    if arrays := [name for name, inner in named.items() if _has_bare_array(inner)]:
-        what = f"arrays without items, for which OpenAI refuses the whole request: {', '.join(arrays)}"
-        yield Finding("error", "type", tool.name, what, 'say what they hold, for example "items": {"type": "string"}')
 
 
 def _check_providers(tool: Tool[..., Any]) -> Iterator[Finding]:
-    schema: dict[str, Any] = tool.definition()["parameters"]
-    if union := find_top_union(schema):
-        what = f"{union} at the top of the schema, for which Anthropic's models refuse the whole request"
-        yield Finding("error", "schema", tool.name, what, "give the arguments one object that holds the union")
-    if has_odd_names(schema):
-        what = "names of parameters that Anthropic's models refuse: up to 64 letters from a to z, digits, _, . and -"
-        fix = "rename them; until then the adapters send others, and change them back in calls"
-        yield Finding("note", "schema", tool.name, what, fix)
+    schema: dict[str, Any] = {"properties": {}, **tool.definition()["parameters"], "type": "object"}
+    for provider, _ in _PROVIDERS:
+        changes = fit(schema, provider.lower()).changes
+        if not changes:
+            continue
+        said = [f"{each.path}: {each.what}" if each.path else each.what for each in changes[:_MAX_CHANGES]]
+        more = f"; and {len(changes) - len(said)} more" if len(changes) > len(said) else ""
+        what = f"{provider} refuses the schema, and is sent another one: {'; '.join(said)}{more}"
+        severity: Severity = "warning" if any(each.lost for each in changes) else "note"
+        yield Finding(severity, "schema", tool.name, what, "write it so; until then calls are validated as it is")
 
 
 def _check_effect(tool: Tool[..., Any], declared: bool | None) -> Iterator[Finding]:  # noqa: FBT001  # three values
@@ -165,27 +158,6 @@ def _get_mapping(tool: Tool[..., Any], key: str) -> Mapping[str, Any]:
     return as_mapping(tool.definition()["parameters"].get(key))
 
 
-def _has_bare_array(schema: object) -> bool:
-    """Whether there is an array in the schema whose items have no schema."""
-    pending = [schema]
-    while pending:
-        node: Any = pending.pop()
-        if isinstance(node, list):
-            pending += cast("list[Any]", node)
-            continue
-        found = as_mapping(node)
-        types = found.get("type")
-        is_array = "array" in cast("list[object]", types) if isinstance(types, list) else types == "array"
-        if is_array and "items" not in found and "prefixItems" not in found:
-            return True
-        for key, inner in found.items():
-            if key in _SCHEMA_MAPS:
-                pending += as_mapping(inner).values()
-            elif key not in _VALUES:
-                pending.append(inner)
-    return False
-
-
 @attrs.frozen
 class Finding:
     """One thing to correct, or to know. ``--json`` prints it with these names.
@@ -221,17 +193,11 @@ class TokenCost:
 
 
 def estimate_costs(registry: ToolView) -> dict[str, TokenCost]:
-    """The cost of each open tool by name: of its definition as the adapters send it, as JSON without blanks.
-
-    A definition that Anthropic refuses costs there as much as at OpenAI.
-    """
+    """The cost of each open tool by name: of its definition as the adapters send it, as JSON without blanks."""
     found: dict[str, TokenCost] = {}
     for name in registry.callable_names():
         view = registry.view([name])
-        for_openai = for_anthropic = _estimate_tokens(*openai.tools(view))
-        with suppress(SetupError):
-            for_anthropic = _estimate_tokens(*anthropic.tools(view))
-        found[name] = TokenCost(for_openai, for_anthropic)
+        found[name] = TokenCost(_estimate_tokens(*openai.tools(view)), _estimate_tokens(*anthropic.tools(view)))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Definitions that a provider would refuse: changed where that loses nothing, else refused with the tool's name."""
+"""Names of properties that a provider would refuse: it is sent others, and calls have the tool's own again."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from support import nothing
-from toolcall_pipeline import SetupError, Tool, ToolRegistry
-from toolcall_pipeline.adapters import anthropic, bedrock, gemini, openai
-from toolcall_pipeline.cli.lint.tool_findings import check_tools, estimate_costs
+from toolcall_pipeline import Tool, ToolRegistry
+from toolcall_pipeline.adapters import anthropic, bedrock, gemini
 
 TEXT = {"type": "string"}
 ODD: dict[str, Any] = {
@@ -95,48 +94,20 @@ def test_other_text_stays_as_it_was_sent(text: str) -> None:
 
 
 def test_bedrock_gets_the_names_of_anthropic() -> None:
-    """Its definitions have the same names of properties, and a union at the top is refused as well."""
+    """Its definitions have the same names of properties; it has no references."""
     (definition,) = bedrock.tools(registry(ODD))
-    assert list_names(definition["toolSpec"]["inputSchema"]["json"]) == list_names(
-        anthropic.tools(registry(ODD))[0]["input_schema"]
-    )
-    with pytest.raises(SetupError, match=r"oneOf at the top.*'search'"):
-        bedrock.tools(registry({"type": "object", "oneOf": [{"required": ["a"]}]}))
+    schema = definition["toolSpec"]["inputSchema"]["json"]
+    assert [*schema["properties"]] == [*anthropic.tools(registry(ODD))[0]["input_schema"]["properties"]]
+    assert [*schema["properties"]["plain"]["items"]["properties"]] == ["a_b"]
 
 
-def test_lint_finds_definitions_that_a_provider_refuses() -> None:
-    """A union at the top is an error, and a name that is changed on the way is a note."""
-    tools = registry({"type": "object", "properties": {"a": TEXT}, "oneOf": [{"required": ["a"]}]}, "top")
-    tools.register(Tool.from_schema(name="odd", parameters=ODD, handler=nothing))
-    found = [each for each in check_tools(tools, {}, ["top", "odd"]) if each.rule == "schema"]
-    assert [(each.tool, each.severity) for each in found] == [("top", "error"), ("odd", "note")]
-    assert set(estimate_costs(tools)) == {"top", "odd"}
-
-
-@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
-def test_anthropic_takes_no_union_at_the_top(keyword: str) -> None:
-    """Such a schema is refused at set-up, with the name of the tool and the way out."""
-    schema = {"type": "object", "properties": {"a": TEXT}, keyword: [{"required": ["a"]}]}
-    with pytest.raises(SetupError, match=rf"{keyword} at the top.*'search'"):
-        anthropic.tools(registry(schema))
-    assert openai.tools(registry(schema))
-
-
-def test_gemini_gets_no_const() -> None:
-    """A constant is sent as an enum of one value, which accepts the same."""
-    schema = {
-        "type": "object",
-        "properties": {"k": {"const": "x"}, "const": {"anyOf": [{"const": 1}, {"type": "null"}]}},
-    }
-    (group,) = gemini.tools(registry(schema))
+def test_names_of_variants_at_the_top() -> None:
+    """All variants are sent as one object, and each name comes back; Gemini's names begin with a letter."""
+    schema = {"type": "object", "anyOf": [{"properties": {"a b": TEXT}}, {"properties": {"1 b": TEXT, "a_b": TEXT}}]}
+    tools = registry(schema)
+    (group,) = gemini.tools(tools)
     shown = group["function_declarations"][0]["parameters_json_schema"]
-    assert shown["properties"] == {"k": {"enum": ["x"]}, "const": {"anyOf": [{"enum": [1]}, {"type": "null"}]}}
-
-
-@pytest.mark.parametrize(("values", "strict"), [(1_000, True), (1_001, False)])
-def test_strict_mode_has_a_limit_of_values(values: int, strict: bool) -> None:
-    """With more allowed values than the provider takes, a tool is sent without strict mode."""
-    form = {"type": "string", "enum": [f"v{number}" for number in range(values)]}
-    schema = {"type": "object", "properties": {"k": form}, "required": ["k"], "additionalProperties": False}
-    (definition,) = openai.tools(registry(schema), strict=True)
-    assert definition["function"].get("strict", False) is strict
+    assert [*shown["properties"]] == ["a_b_2", "_1_b", "a_b"]
+    parts = [{"function_call": {"name": "search", "args": dict.fromkeys(shown["properties"], "x")}}]
+    (call,) = gemini.calls({"candidates": [{"content": {"parts": parts}}]}, tools)
+    assert call.arguments == {"a b": "x", "1 b": "x", "a_b": "x"}

@@ -1,0 +1,10 @@
+from . import anthropic as anthropic
+from . import bedrock as bedrock
+from . import gemini as gemini
+from . import mistral as mistral
+from . import ollama as ollama
+from . import openai as openai
+from .history import HistoryChange as HistoryChange
+from .schema_fitting import FittedSchema as FittedSchema
+from .schema_fitting import fit as fit
+from .schema_forms import SchemaChange as SchemaChange
