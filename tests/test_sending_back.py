@@ -130,7 +130,7 @@ FIELDS: Any = st.dictionaries(
     max_size=3,
 )
 ARGUMENTS: Any = st.lists(st.tuples(OBJECT, FIELDS), max_size=3)
-SERVER = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+SERVER: Any = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
 Sent: TypeAlias = "tuple[Any, Any]"  # a reply, and the message in it
 
 
@@ -150,7 +150,7 @@ def response(asked: Any, fields: Any) -> Sent:
         {**own, "type": "function_call", "id": "f", "call_id": f"c{place}", "name": "f", "arguments": json.dumps(given)}
         for place, (given, own) in enumerate(asked)
     ]
-    items = [
+    items: list[Any] = [
         {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x"},
         *calls,
         {"type": "shell_call", **fields},
@@ -266,7 +266,7 @@ def test_what_only_a_client_library_adds_does_not_go_back() -> None:
     assert openai.send_back(openai.calls(reply))[0] == {**said, "x": 1}
 
 
-REASONING = {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x"}
+REASONING: Any = {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x"}
 HI = {"type": "response.output_text.delta", "delta": "Hi"}
 
 
