@@ -481,6 +481,7 @@ class Model:
             for each in self.arrivals
             if _is_one_delivery(each, arrival)
             or (arrival.tool == "wire" and (each.scope, each.strict) == (arrival.scope, arrival.strict))
+            or (arrival.approval and each.approval == arrival.approval)  # whatever default a schema adds by now
         ]
         if any(ENDS[body.end][1] == kind for each in same for body in each.bodies if body.end in ENDS):
             return True
