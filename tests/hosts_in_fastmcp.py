@@ -17,7 +17,7 @@ import uvicorn
 from fastmcp import Client, Context, FastMCP
 from fastmcp.apps.app import FastMCPApp
 from fastmcp.client.transports import StdioTransport
-from fastmcp.exceptions import InsufficientScopeError, ToolError
+from fastmcp.exceptions import DisabledError, InsufficientScopeError, NotFoundError, ToolError
 from fastmcp.server import create_proxy
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.server.middleware import Middleware
@@ -235,6 +235,22 @@ async def test_an_answer_of_the_protocol_passes(raised: Exception) -> None:
     assert answers[0] == answers[1]
 
 
+@pytest.mark.parametrize("raised", [NotFoundError("Unknown tool: 'x'"), DisabledError("x is off"), MCPError(1, "no x")])
+@pytest.mark.parametrize("masked", [True, False])
+async def test_an_error_of_the_framework_inside_of_a_tool_is_told(raised: Exception, masked: bool) -> None:
+    """A tool that calls others says which it did not find, unless the author hides what errors say."""
+
+    def call_tool() -> None:
+        raise raised
+
+    server = FastMCP("tools", mask_error_details=masked)
+    server.tool(call_tool)
+    server.add_middleware(ToolcallMiddleware())
+    answer = await ask(server, "call_tool")
+    assert answer.meta["toolcall/kind"] == "execution"
+    assert (str(raised) in answer.content[0].text) is not masked
+
+
 @pytest.mark.parametrize("name", ["drop", "functions.drop", '"drop"'])
 @pytest.mark.parametrize("ours_first", [True, False])
 async def test_no_way_to_write_a_name_passes_a_guard(name: str, ours_first: bool) -> None:
@@ -408,6 +424,46 @@ async def test_a_tool_made_of_openapi_makes_one_request(follows: bool) -> None:
     assert (result.is_error, len(sent)) == ((True, 1) if follows else (False, 2))
 
 
+async def test_arguments_that_make_no_request_are_told() -> None:
+    """FastMCP says why it sends none, so nothing has had an effect, unless the author hides what errors say."""
+    operation = {
+        "operationId": "pay",
+        "parameters": [{"name": "to", "in": "path", "required": True, "schema": {"type": "string"}}],
+        "responses": {"200": {"description": "ok"}},
+    }
+    spec = {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {"/pay/{to}": {"post": operation}}}
+    texts: list[str] = []
+    async with httpx.AsyncClient(base_url="http://pay") as client:
+        for masked in (False, True):
+            server = FastMCP.from_openapi(spec, client, mask_error_details=masked)
+            server.add_middleware(ToolcallMiddleware())
+            texts.append((await ask(server, "pay", to="..")).content[0].text)
+    told, hidden = texts
+    assert "Error building request" in told
+    assert "dot segments" in told
+    assert "may have taken effect" not in told + hidden
+    assert "dot segments" not in hidden
+
+
+@pytest.mark.parametrize(
+    ("raised", "text", "kind"),
+    [
+        (httpx.ReadTimeout("late"), "HTTP request timed out (ReadTimeout)", "timeout"),
+        (httpx.ConnectError("away"), "Request error (ConnectError): away", "transient"),
+    ],
+)
+async def test_a_request_that_had_no_answer_is_no_bug_of_the_tool(raised: Exception, text: str, kind: str) -> None:
+    """Of the errors of the client `httpx` FastMCP makes a ValueError."""
+
+    def find() -> None:
+        raise ValueError(text) from raised
+
+    server = FastMCP("tools")
+    server.tool(find, annotations={"readOnlyHint": True})
+    server.add_middleware(ToolcallMiddleware(attempts=1))
+    assert (await ask(server, "find")).meta["toolcall/kind"] == kind
+
+
 async def test_each_version_of_a_tool_has_its_own_schema() -> None:
     """The version that the client asks for is the one that validates."""
     server = FastMCP("tools")
@@ -512,6 +568,33 @@ async def test_a_call_adds_no_list_to_its_trace() -> None:
         theirs = [span for span in spans if span.name.startswith(("tools/", "MCP"))]
         seen.append(sorted((span.name, span.kind.name) for span in theirs))
     assert seen[0] == seen[1] == seen[2]
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("add", {"a": "x"}), ("nothing", {}), ("add", {})])
+async def test_a_refused_call_is_counted_as_by_fastmcp_alone(name: str, arguments: Any) -> None:
+    """By the span of the request, which names the tool and is red."""
+    exporter = InMemorySpanExporter()
+    provider = trace.get_tracer_provider()
+    if not isinstance(provider, TracerProvider):
+        provider = TracerProvider()
+        trace.set_tracer_provider(provider)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+    def add(a: int) -> int:
+        return a
+
+    seen: list[Any] = []
+    for server in (make(add), FastMCP("tools")):
+        server.tool(add)
+        exporter.clear()
+        await ask(server, name, **arguments)
+        asked = [span for span in exporter.get_finished_spans() if span.name.startswith("tools/")]
+        counted = [span for span in asked if span.kind is trace.SpanKind.SERVER]
+        kept = ("gen_ai.operation.name", "gen_ai.tool.name", "fastmcp.component.type", "fastmcp.server.name")
+        facts = [[(span.attributes or {}).get(each) for each in kept] for span in counted]
+        seen.append([(span.name, span.status.status_code, each) for span, each in zip(counted, facts, strict=True)])
+    assert seen[0] == seen[1]
+    assert len(seen[0]) == 1
 
 
 PAYING = """

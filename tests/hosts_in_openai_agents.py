@@ -23,6 +23,7 @@ from agents import (
     Span,
     ToolGuardrailFunctionOutput,
     TracingProcessor,
+    default_tool_error_function,
     function_tool,
     set_trace_processors,
     tool_input_guardrail,
@@ -788,15 +789,21 @@ async def test_a_default_of_a_strict_schema_is_filled() -> None:
 
 
 async def test_the_authors_own_words_for_an_exception_are_told() -> None:
-    """A `failure_error_function` of a tool is asked about its exception; the default says less than the pipeline."""
+    """A `failure_error_function` that an author names is asked, the SDK's own too; else the pipeline has words."""
 
-    @function_tool(failure_error_function=lambda _context, error: f"Ask for fewer: {error}")
     def fail(n: int) -> str:
         raise ValueError("seven")
 
-    assert told(await run(pipelined(Agent(name="a", model=Saying([("fail", '{"n": 1}')]), tools=[fail])))) == [
-        "Ask for fewer: seven"
-    ]
+    named = function_tool(fail, name_override="named", failure_error_function=default_tool_error_function)
+    own = function_tool(fail, name_override="own", failure_error_function=lambda _context, error: f"Fewer: {error}")
+    helper = Agent(name="helper", model=Saying([("fail", "{}")]))
+    ends = helper.as_tool("agent", "Help.", max_turns=1)  # the SDK names its own function for it
+    tools: list[Any] = [function_tool(fail), named, own, ends]
+    calls = [(each.name, '{"input": "x"}' if each.name == "agent" else '{"n": 1}') for each in tools]
+    ours = "An unexpected error occurred while executing this tool"
+    sdk = default_tool_error_function(RunContextWrapper(None), ValueError())
+    texts = told(await run(pipelined(Agent(name="a", model=Saying(calls), tools=tools))))
+    assert texts == [ours, sdk, "Fewer: seven", ours]
 
 
 async def test_a_run_is_a_conversation_unless_it_has_a_group() -> None:

@@ -42,6 +42,7 @@ with requires("fastmcp"):
     from fastmcp.server.middleware import Middleware
     from fastmcp.server.providers.addressing import parse_hashed_backend_name
     from fastmcp.server.providers.openapi.components import OpenAPITool
+    from fastmcp.server.telemetry import server_span
     from fastmcp.telemetry import suppress_fastmcp_telemetry
     from fastmcp.tools.base import Tool, ToolResult
     from fastmcp.tools.function_tool import FunctionTool
@@ -61,7 +62,8 @@ def _read_kept(kept: Any) -> ToolResult:
     """The result of a tool from the JSON in which a store keeps it: its own class would read blocks as data."""
     if isinstance(kept, ToolResult):
         return kept
-    return ToolResult(**{**kept, "content": _BLOCKS.validate_python(kept["content"])})
+    made: dict[str, Any] = {**kept, "content": _BLOCKS.validate_python(kept["content"])}
+    return ToolResult(**made)
 
 
 def _write_kept(result: ToolResult) -> dict[str, Any]:
@@ -104,9 +106,11 @@ class ToolcallMiddleware(Middleware):
             return again
 
         told: list[ToolResult] = []
+        ran: list[ValidCall] = []
         around = trace.get_current_span()
 
         async def body(valid: ValidCall) -> object:
+            ran.append(valid)
             message = sent.model_copy(update={"arguments": dict(valid.params)})
             try:
                 with trace.use_span(around):  # FastMCP writes what it ran on the span of the request, if it is current
@@ -124,6 +128,8 @@ class ToolcallMiddleware(Middleware):
             if told:
                 return told[-1]
             kind = outcome.failure().kind
+            if not ran and around.is_recording():
+                _count(server, sent.name)
             mark_failed(around, kind)
             return ToolResult(content=render(outcome, call=call), is_error=True, meta={"toolcall/kind": kind})
         answered: Any = outcome.unwrap()
@@ -144,6 +150,13 @@ class ToolcallMiddleware(Middleware):
             with FaultBarrier(_logger, "the tools of the server cannot be listed"):
                 self._listed[server] = {tool.name: tool for tool in await server.list_tools(run_middleware=False)}
         return name, {**self._listed.get(server, {}), name: asked}
+
+
+def _count(server: Any, name: str) -> None:
+    """Write on the span of the request which tool it called, as FastMCP does when it looks for the tool of a call."""
+    asked = "tools/call"
+    with server_span(f"{asked} {name}", asked, server.name, "tool", name, tool_name=name):
+        pass
 
 
 async def _find_tool(server: Any, sent: str, version: Any) -> tuple[str, Any]:
@@ -212,6 +225,9 @@ def _read_version(meta: Any) -> Any:
 
 # How FastMCP begins the text of a ToolError that it made itself of what the tool raised.
 _MADE = ("Error calling tool", "Upstream request timed out, please retry", "Rate limited by upstream API")
+# How a tool made from OpenAPI begins a ValueError: of arguments that make no request, and of a client's own exception.
+_NO_REQUEST = "Error building request for "
+_NO_ANSWER = ("HTTP request timed out (", "Request error (")
 _TIMED_OUT = "timed out"  # in the text of an MCPError: FastMCP's own time limit of a tool, and a proxy's of a request
 
 
@@ -227,7 +243,7 @@ def read_error(host: Host, call: ValidCall, exc: Exception) -> Any:
         exc: The exception.
 
     Returns:
-        A Failure, in the words of the tool's author or of pydantic.
+        A Failure, in the words of the tool's author, of FastMCP or of pydantic.
 
     Raises:
         ControlFlow: The protocol has an answer of its own: not authorized, not found, a capability that is missing.
@@ -240,13 +256,24 @@ def read_error(host: Host, call: ValidCall, exc: Exception) -> Any:
         case ValidationError() if isinstance(cause, PydanticError):
             return refuse_arguments(call, cause)
         case ToolError() if cause is not None and str(exc).startswith(_MADE):
-            if not isinstance(cause, MCPError):
-                raise cause from None
-            if _TIMED_OUT in str(cause):
-                raise TimeoutError(str(cause)) from cause
-            return host.refuse_foreign(cause, cause)
+            return _read_cause(host, exc, cause)
         case _:
             return host.refuse_authored(exc)
+
+
+def _read_cause(host: Host, exc: ToolError, cause: BaseException) -> Any:
+    told = cause if str(cause) in str(exc) else exc  # the author of a server may hide what errors say
+    match cause:
+        case MCPError() if _TIMED_OUT in str(cause):
+            raise TimeoutError(str(cause)) from cause
+        case MCPError() | NotFoundError() | DisabledError():
+            return host.refuse_foreign(told, cause)
+        case ValueError() if str(cause).startswith(_NO_REQUEST):
+            return host.refuse_foreign(told)  # without a cause: nothing has had an effect
+        case ValueError() if str(cause).startswith(_NO_ANSWER) and cause.__cause__ is not None:
+            raise cause.__cause__ from None
+        case _:
+            raise cause from None
 
 
 def find_request_id(context: Any) -> str:

@@ -70,8 +70,8 @@ def pipelined(agent: Agent[Any], effects: Mapping[str, Effect] | None = None, **
 
     Approvals, guardrails, hand-overs, MCP servers and hosted tools stay with the SDK; approvals and guardrails of a
     tool's input see the arguments as the pipeline repairs them. A name that stands for a tool beyond doubt is put right
-    in the reply. A ``failure_error_function`` of the author's, and a ``tool_error_formatter`` of the run, are asked as
-    by the SDK alone; where there is none, the model reads the pipeline's text in place of the SDK's. With
+    in the reply. A ``failure_error_function`` that is named, and a ``tool_error_formatter`` of the run, are asked as by
+    the SDK alone; where there is none, the model reads the pipeline's text in place of the SDK's. With
     ``failure_error_function=None`` an exception that is left after all attempts ends the run; wrong arguments are told.
 
     Args:
@@ -333,8 +333,8 @@ class Behind:
         )
         if told is None:  # a program has called the tool, and takes no text
             raise exc
-        is_own = told != default_tool_error_function(context, exc if isinstance(exc, Exception) else RuntimeError())
-        return told if is_asked and is_own else text
+        default = default_tool_error_function(context, exc if isinstance(exc, Exception) else RuntimeError())
+        return told if is_asked and (_is_named(self.tool) or told != default) else text
 
     def _read(self, call: ValidCall, exc: Exception) -> object:
         if isinstance(exc, ModelBehaviorError) and str(exc).startswith(_UNFIT):
@@ -354,6 +354,11 @@ def _is_agent(tool: FunctionTool) -> bool:
     """Whether a tool is an agent. The SDK takes its run up again where that was cut off; its tools have effects."""
     origin = get_function_tool_origin(tool)
     return origin is not None and origin.type == ToolOriginType.AGENT_AS_TOOL
+
+
+def _is_named(tool: FunctionTool) -> bool:
+    """Whether the author named the function that tells of exceptions. For an agent the SDK names its own itself."""
+    return not getattr(tool, "_use_default_failure_error_function", True) and not _is_agent(tool)
 
 
 _runs = ObjectIds()
