@@ -297,10 +297,12 @@ class Runner:
         """Whether the intent of a call is remembered: it is of a conversation, of a turn, or of a known reply."""
         if self._has_ledger:  # which knows all of this, and what other processes did
             return False
-        return bool(call.conversation or call.reply or (self._memory or self._find_memory()).scope_of(call) is not None)
+        if call.conversation or call.reply:
+            return True
+        return call.guards is not None and (self._memory or self._find_memory()).scope_of(call) is not None
 
     def _run_once(self, call: Any, effect: OneEffect, inside: Handler[Any]) -> Awaitable[Outcome]:
-        memory = self._find_memory()
+        memory = self._memory or self._find_memory()
         if call.timeout is None:
             return memory.run(call, effect, inside, memory.flights)
         remembered = partial(memory.run, effect=effect, inside=inside, flights=memory.flights)
