@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import pytest
@@ -52,7 +52,7 @@ SENT: dict[Any, Any] = {
 ODDITIES: Any = [None, "", {}, [], "text", 0, False, [None], "\ud83d"]
 ODD: Any = st.sampled_from(ODDITIES)
 # Of other types the release of an SDK knows nothing: they go back as they came.
-KNOWN_TYPES = ("text", "refusal", "thinking", "tool_use", "message", "function_call", "reasoning", "output_text")
+ITEMS, PARTS = ("message", "function_call", "reasoning"), ("text", "refusal", "thinking", "tool_use", "output_text")
 CHANGES: Any = st.lists(
     st.tuples(st.integers(0, 400), st.sampled_from(["replace", "delete", "cut", "stray", "again"]), ODD),
     min_size=1,
@@ -104,14 +104,14 @@ def send_back(adapter: Any, found: Calls) -> None:
             SENT[api or ("anthropic" if adapter is anthropic else "chat")].validate_python(without_new(said))
 
 
-def without_new(said: Any) -> Any:
-    """A message without the parts whose types are unknown."""
+def without_new(said: Any, types: Sequence[str] = ITEMS) -> Any:
+    """A message, or the items in its place, without those and without parts whose types are unknown."""
     if isinstance(said, list):
         every = cast("list[Any]", said)
-        known = [each for each in every if "type" not in each or each["type"] in KNOWN_TYPES]
-        return [without_new(each) for each in known]
+        known = [each for each in every if "type" not in each or each["type"] in types]
+        return [without_new(each, PARTS) for each in known]
     parts = said.get("content")
-    return {**said, "content": without_new(parts)} if isinstance(parts, list) else said
+    return {**said, "content": without_new(parts, PARTS)} if isinstance(parts, list) else said
 
 
 @pytest.mark.parametrize("place", range(len(EVERY)))
