@@ -184,6 +184,8 @@ async def fail(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
 
 
 class Raising:
+    registries = (ToolRegistry(),)
+
     async def report(self, call: Call) -> None:
         raise ZeroDivisionError
 

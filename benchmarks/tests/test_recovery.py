@@ -67,10 +67,17 @@ async def test_the_model_changes_what_the_text_names(sent: Any, expected: Any) -
     assert (again if isinstance(again, str) else again.arguments) == expected
 
 
-@pytest.mark.parametrize(("name", "expected"), [("forcast", "forecast"), ("paint", "no tool is suggested")])
-async def test_the_model_takes_the_first_suggested_name(name: str, expected: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "sent", "expected"),
+    [
+        ("forcast", {"city": "Oslo"}, "forecast"),
+        ("paint", {"city": "Oslo"}, "forecast"),  # which alone takes them
+        ("paint", {"colour": "red"}, "no tool is suggested"),
+    ],
+)
+async def test_the_model_takes_the_first_suggested_name(name: str, sent: Any, expected: str) -> None:
     """It gives up if no name is suggested."""
-    again = await correct(Call(name, {"city": "Oslo"}))
+    again = await correct(Call(name, sent))
     assert (again if isinstance(again, str) else again.name) == expected
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from returns.result import Failure
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .shapes import ShapeIndex
 
 _MAX_SUGGESTIONS = 3
+_MAX_REMEMBERED = 512  # names whose reading is kept
+_MAX_NAME = 200  # characters of such a name
 _MAX_DOUBLED = 200  # characters of a name that may stand there twice
 _DOUBLED = re.compile(r"(.{2,}?)(?:[ _.,/-]?\1)+", re.DOTALL)
 _STRENGTH = {"read": 0, "idempotent": 1, "keyed": 2, "mutating": 3}
@@ -144,8 +146,9 @@ class NameSearch:
             longest: As with `find`.
         """
         error = found.failure()
-        bare = list_readings(error.requested)[-1]
-        if holds_calls(bare):
+        read = _recall_bare if len(error.requested) <= _MAX_NAME else _read_bare
+        bare, is_wrapped = read(error.requested)
+        if is_wrapped:
             meant = self._find_wrapped(arguments)
         else:
             shaped = self._names.shapes.find(bare, arguments, self._shown)
@@ -174,6 +177,15 @@ class NameSearch:
     @cached_property
     def _index(self) -> SuggestionIndex:
         return SuggestionIndex(self._registry.spellings, self._shown)
+
+
+def _read_bare(name: str) -> tuple[str, bool]:
+    """A name without its noise, and whether it is that of a wrapper of calls."""
+    bare = list_readings(name)[-1]
+    return bare, holds_calls(bare)
+
+
+_recall_bare = lru_cache(_MAX_REMEMBERED)(_read_bare)
 
 
 def _unique(tools: Iterable[Tool[..., Any] | None]) -> list[Tool[..., Any]]:

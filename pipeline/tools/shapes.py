@@ -6,7 +6,7 @@ A tool that was found so is suggested, and never run.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ..base.foreign_values import or_default
 from ..base.setup_error import SetupError
@@ -30,6 +30,7 @@ _CHANGES = frozenset((
     "kill", "clear",
 ))  # fmt: skip
 _MAX_CANDIDATES = 8  # tools with these parameters whose schemas are asked: among more, what was sent tells nothing
+_MAX_REMEMBERED = 512  # sets of names
 _MAX_NAME = 200  # characters of a name that is compared
 _ABBREVIATION = 5  # letters of a word that is a command
 _BOUNDS = Limits(bytes=20_000, depth=16, keys=500)  # of arguments that are read
@@ -45,6 +46,8 @@ class ShapeIndex:
     def __init__(self, tools: Iterable[Tool[..., Any]]) -> None:
         self._tools: list[tuple[Tool[..., Any], frozenset[str]]] = []  # with the required parameters
         self._takers: dict[str, int] = {}  # the tools that declare a parameter, as the bits of one number
+        # The tools that may be the only one for these names, with what was shown then.
+        self._remembered: tuple[Container[str], dict[frozenset[str], list[Tool[..., Any]]]] = (), {}
         for tool in tools:
             try:
                 schema = tool.parameters.schema
@@ -66,22 +69,37 @@ class ShapeIndex:
             arguments: As they were sent.
             shown: The names that may be suggested.
         """
-        sent = _read(arguments)
-        if not sent or (len(sent) == 1 and not _COMMON.isdisjoint(sent)):
+        sent = cast("Mapping[str, Any] | None", arguments) if type(arguments) is dict else _read(arguments)
+        if not sent or any(each not in self._takers for each in sent):
             return None
-        takers = -1
-        for each in sent:
-            takers &= self._takers.get(each, 0)
-            if not takers:
-                return None
-        fitting: list[Tool[..., Any]] = []
-        for tool, required in self._list(takers):
-            if required <= sent.keys() and tool.name in shown:
-                if len(fitting) == _MAX_CANDIDATES:
-                    return None
-                fitting.append(tool)
+        before, known = self._remembered
+        if before is not shown:
+            known = dict[frozenset[str], list[Tool[..., Any]]]()
+            self._remembered = shown, known
+        fitting = known.get(names := frozenset(sent))
+        if fitting is None:
+            if len(known) >= _MAX_REMEMBERED:
+                known.clear()
+            fitting = known[names] = self._find_fitting(names, shown)
+        if not fitting or _BOUNDS.check(arguments) is not None:
+            return None
         taking = [tool for tool in fitting if type(tool.parse(arguments)) is dict]
         return taking[0].name if len(taking) == 1 and not _is_another(name, taking[0]) else None
+
+    def _find_fitting(self, sent: frozenset[str], shown: Container[str]) -> list[Tool[..., Any]]:
+        """The shown tools for these names; none, if whatever was sent with them says nothing."""
+        takers = -1 if len(sent) > 1 or _COMMON.isdisjoint(sent) else 0
+        for each in sent:
+            takers &= self._takers[each]
+        fitting: list[Tool[..., Any]] = []
+        for tool, required in self._list(takers):
+            if required <= sent and tool.name in shown:
+                if len(fitting) == _MAX_CANDIDATES:
+                    return []
+                fitting.append(tool)
+        # Of equal schemas both take it, or none.
+        asked = [_without_words(tool.parameters.schema) for tool in fitting]
+        return fitting if any(asked.count(each) == 1 for each in asked) else []
 
     def _list(self, takers: int) -> Iterator[tuple[Tool[..., Any], frozenset[str]]]:
         """Yield the tools of these bits."""
@@ -91,8 +109,12 @@ class ShapeIndex:
             takers ^= lowest
 
 
+def _without_words(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: each for key, each in schema.items() if key not in ("title", "description")}
+
+
 def _read(arguments: object) -> Mapping[str, Any] | None:
-    if type(arguments) not in (dict, str) or _BOUNDS.check(arguments) is not None:
+    if type(arguments) is not str or _BOUNDS.check(arguments) is not None:
         return None
     return read_arguments(arguments)
 
