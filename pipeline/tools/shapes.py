@@ -69,7 +69,8 @@ class ShapeIndex:
             arguments: As they were sent.
             shown: The names that may be suggested.
         """
-        sent = cast("Mapping[str, Any] | None", arguments) if type(arguments) is dict else _read(arguments)
+        kind = type(arguments)
+        sent = cast("Mapping[str, Any]", arguments) if kind is dict else _read(arguments)
         if not sent or any(each not in self._takers for each in sent):
             return None
         before, known = self._remembered
