@@ -43,7 +43,7 @@ from toolcall_pipeline.telemetry.span_tree import draw_tree
 
 _WHERE = "from pathlib import Path; import rotel; print(Path(rotel.__file__).parent / 'rotel-agent')"
 _SERVICE = "trace-cases"
-# Where a thread that exports holds a stage up for longer, its span begins earlier, and the order of the tree is another.
+# Where a thread that exports holds a stage up for longer, its span begins earlier, and the tree has another order.
 _LONG_WAIT = "toolcall_pipeline.engine.compose.recorded_chain._LONG_WAIT"
 _METRICS = {DURATION_METRIC, RETRIES_METRIC, ACTIVE_METRIC}
 
