@@ -113,6 +113,7 @@ def reads_stdin() -> str:
 @tools.tool(effect="read")
 async def waits() -> None:
     from pathlib import Path
+    Path(__file__).with_name("waiting").touch()
     while not Path(__file__).with_name("go").exists():
         await anyio.sleep(0.005)
 
