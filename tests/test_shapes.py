@@ -196,6 +196,30 @@ def test_among_many_tools_of_one_shape_none_is_asked() -> None:
     assert asked == []
 
 
+def test_the_values_of_each_call_are_judged_anew() -> None:
+    """Of the names that were sent it is remembered which tools may take them, and of the values nothing."""
+    resolve = Resolve(offer(WEATHER, schema_tool("hotels", "city", days={"type": "array"})))
+    outcomes: list[Any] = [resolve(Call("zzz_qqq", {"city": "Oslo", "days": days})) for days in (3, [3], "x", 3)]
+    weather = ("weather_report",)
+    assert [each.failure().suggestions for each in outcomes] == [weather, ("hotels",), (), weather]
+
+
+def test_tools_with_equal_parameters_are_not_asked() -> None:
+    """Both would take the arguments, or none of them."""
+    asked: list[object] = []
+
+    def parse(arguments: object) -> dict[str, Any]:
+        asked.append(arguments)
+        return {}
+
+    twins = [schema_tool(name, "city") for name in ("weather_report", "hotels")]
+    for tool in twins:
+        tool.compile()
+        tool.parse = parse
+    assert suggested(offer(*twins), "zzz_qqq", {"city": "Oslo"}) == ()
+    assert asked == []
+
+
 PREFIXED: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "hyphen": (("filesystem-edit_file", "filesystem-read_file"), "excel-edit_file", ("filesystem-edit_file",)),
     "another separator": (("fs__edit_file", "fs__read_file"), "excel-edit_file", ("fs__edit_file",)),
