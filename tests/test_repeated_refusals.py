@@ -93,6 +93,30 @@ async def test_an_error_that_stages_share_says_nothing_of_others(pipeline: Pipel
     assert AGAIN not in render(pickle.loads(pickle.dumps(mine)))
 
 
+def _hold_often(text: str) -> dict[str, Any]:
+    """A small value in memory whose JSON text has more than 10**20 characters."""
+    value: dict[str, Any] = {"a": text}
+    for _ in range(10):
+        value = {"a": [value] * 100, "b": text}
+    return value
+
+
+LARGE: list[tuple[str, Any, Any]] = [
+    ("held often", _hold_often("a"), _hold_often("b")),
+    ("many names", {f"n{i}": 1 for i in range(9_000)}, {f"m{i}": 1 for i in range(9_000)}),
+    ("long", {"query": "a" * 2_000_000}, {"query": "a" * 1_999_999 + "b"}),
+    ("text", '{"query": "' + "a" * 2_000_000 + '"}', '{"query": "b' + "a" * 2_000_000 + '"}'),
+    ("deep", {"query": eval("[" * 80 + "1" + "]" * 80)}, {"query": eval("[" * 81 + "1" + "]" * 81)}),
+]
+
+
+@pytest.mark.parametrize(("name", "sent", "other"), LARGE, ids=[row[0] for row in LARGE])
+async def test_calls_above_the_limits_are_told_apart(pipeline: Pipeline, name: str, sent: Any, other: Any) -> None:
+    """By their first values: the whole text of arguments that hold one part many times would block the loop."""
+    texts = [render(await pipeline.call("run", each, conversation=name)) for each in (sent, other, sent, sent, other)]
+    assert [AGAIN in text for text in texts] == [False, False, False, True, False]
+
+
 def test_what_is_remembered_is_bounded() -> None:
     """The last calls of the last conversations."""
     refusals = RepeatedRefusals()

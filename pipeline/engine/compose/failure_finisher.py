@@ -15,6 +15,7 @@ from returns.result import Failure
 
 from ...base.foreign_values import or_default
 from ...messages.wording import Wording
+from ...parameters.limits import Limits
 from ...privacy import ForeignText, Mask, make_mask
 from ...telemetry.logs import is_logged, log_failure
 from ...tools.definition import Tool
@@ -43,6 +44,9 @@ _COUNTED: Final = frozenset((UnknownTool, MalformedCall, InvalidParams))  # no t
 _FROM: Final = 3  # the first call that is told that it is one of several
 _CONVERSATIONS = 1024  # that are remembered, the last ones
 _CALLS = 64  # of one conversation, the last ones
+_LIMITS: Final = Limits()  # within them the whole call counts, and its first values above
+_VALUES = 5_000
+_CHARACTERS = 1_000_000  # a text is read whole, so it may be one text longer
 _Counts: TypeAlias = OrderedDict[bytes, int]
 
 
@@ -82,10 +86,30 @@ class RepeatedRefusals:
 @or_default(None)  # arguments that a program made may hold anything
 def _write(call: Call, kind: str) -> bytes | None:
     given: Any = call.arguments
-    arguments = (
-        given if isinstance(given, str) else json.dumps(dict(cast("Mapping[str, Any]", given or {})), sort_keys=True)
-    )
-    return json.dumps([kind, call.name, arguments]).encode()
+    if not isinstance(given, str):
+        held = dict(cast("Mapping[str, Any]", given or {}))
+        given = json.dumps(held, sort_keys=True) if _LIMITS.check(held) is None else _begin(held)
+    return json.dumps([kind, call.name, given]).encode()
+
+
+def _begin(arguments: dict[str, Any]) -> list[object]:
+    """The first values of arguments above the limits: a small value that holds one part often is a long text."""
+    found: list[object] = []
+    characters, pending = 0, [cast("Any", arguments)]
+    while pending and len(found) < _VALUES and characters < _CHARACTERS:
+        each = pending.pop()
+        if isinstance(each, dict):
+            held = cast("dict[str, Any]", each)
+            found.append(["object", len(held)])
+            pending += [part for name in sorted(held) for part in (held[name], name)]
+        elif isinstance(each, (list, tuple)):
+            items = cast("list[Any]", each)
+            found.append(["array", len(items)])
+            pending += reversed(items)
+        else:
+            found.append(each)
+            characters += len(each) if isinstance(each, str) else 0
+    return found
 
 
 @attrs.frozen(eq=False)
