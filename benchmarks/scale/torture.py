@@ -37,7 +37,7 @@ class Effort:
         examples: of hypothesis, for each property.
         groups: of calls of which some are cancelled, for each stage, store and event loop.
         histories: on virtual time.
-        seconds: of random hostile inputs, beside the hand-made ones.
+        cases: random hostile inputs, beside the hand-made ones.
     """
 
     kills: int
@@ -46,11 +46,11 @@ class Effort:
     examples: int
     groups: int
     histories: int
-    seconds: int
+    cases: int
 
 
-LONG = Effort(kills=20, lines=2_500, calls=100_000, examples=2_000, groups=10_000, histories=50_000, seconds=240)
-SHORT = Effort(kills=6, lines=600, calls=5_000, examples=200, groups=100, histories=2_000, seconds=30)
+LONG = Effort(kills=20, lines=2_500, calls=100_000, examples=2_000, groups=10_000, histories=50_000, cases=20_000)
+SHORT = Effort(kills=6, lines=600, calls=5_000, examples=200, groups=100, histories=2_000, cases=3_000)
 
 
 def kill(effort: Effort) -> Iterator[str]:
@@ -102,7 +102,7 @@ def try_all(effort: Effort) -> Iterator[str]:
             )
     histories = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "tests/simulation")
     yield from run_elsewhere("histories on virtual time", *histories, TOOLCALL_HISTORIES=str(effort.histories))
-    hostile = ("-m", "benchmarks.scale.worst", "--check", "--seconds", str(effort.seconds))
+    hostile = ("-m", "benchmarks.scale.worst", "--check", "--cases", str(effort.cases))
     yield from run_elsewhere("hostile inputs", *hostile)
     if effort is LONG:  # else `make test` has just run them
         yield from run_elsewhere("families of attacks", "-m", "benchmarks.scale.families")

@@ -26,7 +26,7 @@ from itertools import count
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter, thread_time
+from time import thread_time
 from typing import Any, cast
 
 import anyio
@@ -244,11 +244,11 @@ async def measure_memory(pipeline: Pipeline, case: Case) -> float:
         tracemalloc.stop()
 
 
-async def search(seconds: float, seed: int, *, full: bool = False) -> Judge:
-    """Try the hand-made cases, then random ones until the time is up; see the option ``--full``."""
+async def search(cases: int, seed: int, *, full: bool = False) -> Judge:
+    """Try the hand-made cases, then so many random ones; see the option ``--full``."""
     if not full:
         judge = Judge()
-        await _search(judge, seconds, seed)
+        await _search(judge, cases, seed)
         return judge
     with TemporaryDirectory() as folder:
         async with (
@@ -256,11 +256,11 @@ async def search(seconds: float, seed: int, *, full: bool = False) -> Judge:
             make_full_pipeline(Path(folder), asks=True) as asks,
         ):
             judge = Judge(full=(acts, asks))
-            await _search(judge, seconds, seed)
+            await _search(judge, cases, seed)
             return judge
 
 
-async def _search(judge: Judge, seconds: float, seed: int) -> None:
+async def _search(judge: Judge, cases: int, seed: int) -> None:
     for pipeline in (judge.pipeline, *judge.full):
         for warm in ALL_TOOLS:
             await time_call(pipeline, Case("warm", warm.name, {}))
@@ -269,9 +269,8 @@ async def _search(judge: Judge, seconds: float, seed: int) -> None:
         await judge.try_case(case)
         if case.size > _LARGE:
             judge.memory.append((await measure_memory(judge.pipeline, case), f"{case.tool[:14]:14} {case.family}"))
-    end = perf_counter() + seconds
     dice = random.Random(seed)  # noqa: S311  # no secret
-    while perf_counter() < end:
+    for _ in range(cases):
         family, tool, arguments = fuzz(dice)
         await judge.try_case(Case(family, tool, arguments))
     await judge.confirm()
@@ -280,13 +279,13 @@ async def _search(judge: Judge, seconds: float, seed: int) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the slowest calls found. Returns 1 with ``--check`` if one took more than the bound."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=120.0, help="for the random cases (default: %(default)s)")
+    parser.add_argument("--cases", type=int, default=10_000, help="random ones (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the random cases (default: %(default)s)")
     parser.add_argument("--check", action="store_true", help="exit 1 if a call takes longer than the bound")
     parser.add_argument("--full", action="store_true", help="also with all that keeps something around the calls")
     given = parser.parse_args(argv)
     logging.getLogger().addHandler(logging.NullHandler())
-    judge = anyio.run(partial(search, given.seconds, given.seed, full=given.full))
+    judge = anyio.run(partial(search, given.cases, given.seed, full=given.full))
     print(f"{judge.tried} calls; the bound is {_FIXED * 1e3:.0f} ms and {_PER_BYTE * 1e6:.1f} ms per kB")
     print(f"{'of the bound':>12} {'ms':>8} {'bytes':>9}  {'tool':14} {'outcome':14} family")
     for share, _, seconds, case, kind, _ in sorted(judge.slowest, key=itemgetter(0), reverse=True):
