@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from copy import deepcopy
 from datetime import date
 from decimal import Decimal
 from enum import Enum
@@ -311,9 +312,12 @@ def fuzz(dice: random.Random) -> tuple[str, str, object]:
             return leaf()
         width = dice.choice((1, 1, 2, 3, 10, int(2 ** dice.uniform(0, 11))))
         if chance(0.5):
-            same = chance(0.5)
-            first = make(level - 1)
-            return [first if same else make(level - 1) for _ in range(min(width, max(1, budget[0])))]
+            before, first = budget[0], make(level - 1)
+            same = chance(0.5)  # copies of the first: arguments come as JSON, which shares no parts
+            held = before - budget[0] if same else 1
+            items = min(width, 1 + max(0, budget[0]) // held)
+            budget[0] -= (items - 1) * held * same
+            return [first, *(deepcopy(first) if same else make(level - 1) for _ in range(items - 1))]
         keys = [dice.choice(names) if chance(0.7) else f"{dice.choice(names)}{i}" for i in range(width)]
         return {key: make(level - 1) for key in keys[: max(1, budget[0])]}
 
