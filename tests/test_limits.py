@@ -17,7 +17,8 @@ from support import a_tool, nothing
 from toolcall_pipeline import Call, InvalidParams, Limits, MalformedCall, SetupError, Tool, ToolRegistry, render, tool
 from toolcall_pipeline.middlewares import Validate, standard
 from toolcall_pipeline.parameters import spelling
-from toolcall_pipeline.parameters.limits import _MOST, Growth, count_problems, measure  # pyright: ignore[reportPrivateUsage]  # what is counted
+from toolcall_pipeline.parameters.limits import count_problems, measure
+from toolcall_pipeline.parameters.schema_limits import _MOST, Growth  # pyright: ignore[reportPrivateUsage]  # what is counted
 from toolcall_pipeline.parameters.tool_parameters import Parameters
 
 Expr = Union["Add", "Mul", int]

@@ -1,8 +1,8 @@
 from .coercions import RULES as RULES
 from .coercions import Rule as Rule
 from .limits import Limits as Limits
-from .limits import check_schema as check_schema
 from .reading import read_arguments as read_arguments
+from .schema_limits import check_schema as check_schema
 from .tool_parameters import CannotSay as CannotSay
 from .tool_parameters import Compiled as Compiled
 from .tool_parameters import Given as Given

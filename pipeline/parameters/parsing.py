@@ -17,7 +17,6 @@ from pydantic_core import PydanticSerializationError, ValidationError, from_json
 from ..base.setup_error import SetupError
 from ..engine.errors import InvalidParams, MalformedCall, Problem
 from .exact_json import is_changed, read_exactly, refuse_twins
-from .limits import bound_parse, check_schema, find_growth, is_flat
 from .problems import (
     describe_names,
     describe_value,
@@ -29,6 +28,7 @@ from .problems import (
 )
 from .references import References
 from .schema import ToolSchema, is_object, is_open
+from .schema_limits import bound_parse, check_schema, find_growth, is_flat
 from .tool_parameters import Compiled, Given, Parse, Undeclared, copy_containers
 
 if TYPE_CHECKING:

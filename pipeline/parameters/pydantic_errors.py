@@ -18,7 +18,7 @@ from pydantic_core.core_schema import ErrorType
 from ..engine.errors import InvalidParams, MalformedCall, Problem
 from ..privacy import PublicText, approved
 from .formats import describe_format
-from .limits import count_problems, find_growth, limit_found
+from .limits import count_problems, limit_found
 from .problems import (
     ANY_FORM,
     FAILED_CHECK,
@@ -36,6 +36,7 @@ from .problems import (
     refuse_unicode,
 )
 from .schema import Form, class_of, format_path, schema_at, value_at
+from .schema_limits import find_growth
 
 if TYPE_CHECKING:
     from .jsonschema_errors import ProblemFinder

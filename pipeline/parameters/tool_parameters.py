@@ -12,11 +12,12 @@ from ..engine.errors import InvalidParams, MalformedCall, Repair
 from ..privacy.secret_places import SecretSchema
 from .coercions import Rule, coerce
 from .expectations import UNWRITTEN, Expected
-from .limits import SCALARS, Limits, list_texts
+from .limits import SCALARS, Limits
 from .reading import read_arguments
 from .renames import list_kept
 from .repair import repair_arguments
 from .schema import Parts, forms_at, is_required, names_at
+from .schema_limits import list_texts
 from .spelling import ADVISED, find_markup, may_be_markup, with_suggestions
 
 if TYPE_CHECKING:
