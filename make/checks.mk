@@ -84,7 +84,7 @@ test-hosts: .venv/dev $(HOSTS:%=.venv-hosts/%/done)  ## each agent framework: ty
 		.venv-hosts/$$host/bin/mypy $$files || exit 1; \
 		$(call pyright_in,.venv-hosts/$$host,$$files) || exit 1; \
 		.venv-hosts/$$host/bin/pytest -q -s -W ignore -o faulthandler_timeout=3600 tests/hosts_in_$$host.py || exit 1; \
-		[ $$host = anthropic_runner ] || .venv-hosts/$$host/bin/python -W ignore -m benchmarks.hosts $$host || exit 1; \
+		.venv-hosts/$$host/bin/python -W ignore -m benchmarks.hosts $$host || exit 1; \
 	done
 
 test-more-hosts: $(MORE_HOSTS:%=.venv-more-hosts/%/done)  ## frameworks without an adapter: a registry as their tools

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -28,6 +29,7 @@ from pydantic import TypeAdapter
 
 from host_approvals import Bank
 from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
+from killed_host import kill_and_ask_again
 from toolcall_pipeline import ToolContext as ToolcallContext
 from toolcall_pipeline import ToolRegistry
 from toolcall_pipeline.hosts.adk import ToolcallPlugin, export_tools
@@ -686,3 +688,11 @@ async def test_what_is_exported() -> None:
     assert session.answers[2]["error"].startswith("Error: Invalid parameter value for n")
     assert [who for who, _ in seen] == ["user", "user"]
     assert all(id_ for _, id_ in seen)
+
+
+def test_a_call_that_killed_its_process_is_not_made_again(tmp_path: Path) -> None:
+    """With a store, two further processes of the same conversation tell the model to check first."""
+    codes, texts, effects = kill_and_ask_again("adk", tmp_path)
+    assert (codes, effects) == ([-signal.SIGKILL, 0, 0], ["1 2"])
+    assert len(texts) == 2
+    assert all("may have taken effect" in text for text in texts)

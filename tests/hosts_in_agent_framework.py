@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +36,7 @@ from pydantic import AfterValidator
 
 from host_approvals import Bank
 from host_comparison import MINE, TOLD_OF_ADD, RunCall, compare
+from killed_host import kill_and_ask_again
 from toolcall_pipeline import ToolContext, ToolRegistry
 from toolcall_pipeline.hosts.agent_framework import ApprovalMiddleware, ToolcallMiddleware, export_tools
 from toolcall_pipeline.messages import Image
@@ -596,3 +598,11 @@ async def test_what_is_exported() -> None:
     assert [item.type for item in parts[1].items] == ["data"]
     assert model.told["0.2"].startswith("Error: Invalid parameter value for n")
     assert seen == ["0.0", "0.1"]
+
+
+def test_a_call_that_killed_its_process_is_not_made_again(tmp_path: Path) -> None:
+    """With a store, two further processes of the same conversation tell the model to check first."""
+    codes, texts, effects = kill_and_ask_again("agent_framework", tmp_path)
+    assert (codes, effects) == ([-signal.SIGKILL, 0, 0], ["1 2"])
+    assert len(texts) == 2
+    assert all("may have taken effect" in text for text in texts)

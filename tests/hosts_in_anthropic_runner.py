@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 import threading
 from collections.abc import Sequence
 from functools import cache, wraps
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from host_comparison import MINE, TOLD_OF_ADD, RunCall, compare
+from killed_host import kill_and_ask_again
 from toolcall_pipeline import Tool, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.anthropic_runner import pipelined, runnable, runnable_sync
 from toolcall_pipeline.messages import Image
@@ -311,3 +314,11 @@ async def test_the_texts_are_those_of_a_profile_of_ones_own(sync: bool) -> None:
     for each in (tools, exported):
         (result,) = await Reply(("add", {})).results(each, sync=sync)
         assert result["content"] == TOLD_OF_ADD
+
+
+def test_a_call_that_killed_its_process_is_not_made_again(tmp_path: Path) -> None:
+    """With a store, two further processes of the same conversation tell the model to check first."""
+    codes, texts, effects = kill_and_ask_again("anthropic_runner", tmp_path)
+    assert (codes, effects) == ([-signal.SIGKILL, 0, 0], ["1 2"])
+    assert len(texts) == 2
+    assert all("may have taken effect" in text for text in texts)

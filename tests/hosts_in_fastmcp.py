@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator, Iterable
@@ -33,6 +34,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from pydantic import AfterValidator
 
 from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
+from killed_host import kill_and_ask_again
 from toolcall_pipeline import CallReport, Pipeline, ToolContext, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.fastmcp import ToolcallMiddleware, export_tools
 from toolcall_pipeline.mcp.known_clients import UNKNOWN
@@ -789,3 +791,11 @@ async def test_a_kept_answer_is_the_result_that_it_was() -> None:
         answers.append(await ask(server, "pay", n=1))
     assert paid == [1]
     assert [(each.content[0].text, each.structured_content) for each in answers] == [("paid 1", {"receipt": 1})] * 2
+
+
+def test_a_call_that_killed_its_process_is_not_made_again(tmp_path: Path) -> None:
+    """With a store, two further processes of the same conversation tell the model to check first."""
+    codes, texts, effects = kill_and_ask_again("fastmcp", tmp_path)
+    assert (codes, effects) == ([-signal.SIGKILL, 0, 0], ["1 2"])
+    assert len(texts) == 2
+    assert all("may have taken effect" in text for text in texts)

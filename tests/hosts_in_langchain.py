@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +37,7 @@ from pydantic import BaseModel, ValidationError
 
 from host_approvals import Bank
 from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
+from killed_host import kill_and_ask_again
 from toolcall_pipeline import SetupError, Tool, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.langchain import ToolcallMiddleware, export_tools
 from toolcall_pipeline.middlewares import Trace, standard
@@ -953,3 +955,11 @@ async def test_a_kept_answer_is_the_message_that_it_was(tmp_path: Path) -> None:
     assert sorted(paid) == [1, 2]
     assert [(each.content, each.artifact) for each in (first["0.0"], again["0.0"])] == [("paid 1", {"receipt": 1})] * 2
     assert "noted 2" in str(again["0.1"].content)  # a Command is not done again, but the model reads of it
+
+
+def test_a_call_that_killed_its_process_is_not_made_again(tmp_path: Path) -> None:
+    """With a store, two further processes of the same conversation tell the model to check first."""
+    codes, texts, effects = kill_and_ask_again("langchain", tmp_path)
+    assert (codes, effects) == ([-signal.SIGKILL, 0, 0], ["1 2"])
+    assert len(texts) == 2
+    assert all("may have taken effect" in text for text in texts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from decimal import Decimal
 from pathlib import Path
@@ -46,6 +47,7 @@ from pydantic import AfterValidator, BaseModel, field_validator
 
 from host_approvals import Bank
 from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
+from killed_host import kill_and_ask_again
 from toolcall_pipeline import Failure, SetupError, ToolFailed, ToolRegistry, Unavailable
 from toolcall_pipeline import ToolContext as OurContext
 from toolcall_pipeline.hosts import Host
@@ -923,3 +925,11 @@ async def test_a_call_that_waits_interrupts_the_run(tmp_path: Path, approve: boo
     assert ("paid Bob 5" in told(result)) is approve
     assert bank.paid == (["Bob 5"] if approve else [])
     assert [each.state for each in await bank.list()] == ["approved" if approve else "pending"]
+
+
+def test_a_call_that_killed_its_process_is_not_made_again(tmp_path: Path) -> None:
+    """With a store, two further processes of the same conversation tell the model to check first."""
+    codes, texts, effects = kill_and_ask_again("openai_agents", tmp_path)
+    assert (codes, effects) == ([-signal.SIGKILL, 0, 0], ["1 2"])
+    assert len(texts) == 2
+    assert all("may have taken effect" in text for text in texts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ from pydantic_ai.output import ToolOutput
 
 from host_approvals import Bank
 from host_comparison import MINE, TOLD_OF_AD, TOLD_OF_ADD, RunCall, compare
+from killed_host import kill_and_ask_again
 from toolcall_pipeline import Tool, ToolContext, ToolRegistry
 from toolcall_pipeline import ToolFailed as OurToolFailed
 from toolcall_pipeline.hosts.pydantic_ai import ToolcallCapability, export_tools
@@ -623,3 +625,11 @@ async def test_a_consent_to_what_changed_since(tmp_path: Path) -> None:
     first, second = await bank.list()
     assert (bank.paid, first.state, second.state) == ([], "pending", "pending")
     assert any(second.id in str(each) for each in told(result))
+
+
+def test_a_call_that_killed_its_process_is_not_made_again(tmp_path: Path) -> None:
+    """With a store, two further processes of the same conversation tell the model to check first."""
+    codes, texts, effects = kill_and_ask_again("pydantic_ai", tmp_path)
+    assert (codes, effects) == ([-signal.SIGKILL, 0, 0], ["1 2"])
+    assert len(texts) == 2
+    assert all("may have taken effect" in text for text in texts)

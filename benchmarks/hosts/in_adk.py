@@ -40,12 +40,12 @@ class FakeModel(BaseLlm):
         yield LlmResponse(content=types.Content(role="model", parts=parts))
 
 
-async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -> str:
+async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1, **options: Any) -> str:
     """Let the model make one call, or the same one several times in one message."""
     model = FakeModel(model="fake", name=mistake.name, arguments=json.loads(mistake.arguments), times=times)
     functions: Any = [tools.add, tools.count, tools.crash, tools.flaky]
     agent = LlmAgent(name="agent", model=model, tools=functions)
-    plugins: Any = [ToolcallPlugin(effects={"flaky": "read"})] if behind else []
+    plugins: Any = [ToolcallPlugin(effects={"flaky": "read"}, **options)] if behind else []
     runner = InMemoryRunner(agent=agent, plugins=plugins)
     session = await runner.session_service.create_session(app_name=runner.app_name, user_id="user")
     message = types.Content(role="user", parts=[types.Part.from_text(text="go")])

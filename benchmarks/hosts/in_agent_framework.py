@@ -34,11 +34,13 @@ class FakeModel(FunctionInvocationLayer[Any], BaseChatClient[Any]):
         return ChatResponse(messages=[Message("assistant", said)])
 
 
-async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -> str:
+async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1, **options: Any) -> str:
     """Let the model make one call, or the same one several times in one message."""
     model = FakeModel(mistake, times)
     functions = (tools.add, tools.count, tools.crash, tools.flaky)
     own = [FunctionTool(name=each.__name__, description=each.__doc__ or "", func=each) for each in functions]
-    agent = Agent(model, tools=own, middleware=[ToolcallMiddleware(effects={"flaky": "read"})] if behind else [])
+    agent = Agent(
+        model, tools=own, middleware=[ToolcallMiddleware(effects={"flaky": "read"}, **options)] if behind else []
+    )
     await agent.run("go")
     return model.told

@@ -27,7 +27,7 @@ class FakeModel(GenericFakeChatModel):
         return self
 
 
-async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -> str:
+async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1, **options: Any) -> str:
     """Let the model make one call, or the same one several times in one message."""
     call = {"name": mistake.name, "args": json.loads(mistake.arguments), "type": "tool_call"}
     calls: Any = [{**call, "id": str(number)} for number in range(times)]
@@ -36,7 +36,7 @@ async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -
     agent = create_agent(
         model,
         [StructuredTool.from_function(function) for function in functions],
-        middleware=[ToolcallMiddleware(effects={"flaky": "read"})] if behind else [],
+        middleware=[ToolcallMiddleware(effects={"flaky": "read"}, **options)] if behind else [],
     )
     sent: Any = {"messages": [("user", "go")]}
     result = await agent.ainvoke(sent)

@@ -44,13 +44,13 @@ class FakeModel(Model):
         raise NotImplementedError
 
 
-async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -> str:
+async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1, **options: Any) -> str:
     """Let the model make one call, or the same one several times in one message."""
     model = FakeModel(mistake, times)
     functions = (tools.add, tools.count, tools.crash, tools.flaky)
     agent: Agent[Any] = Agent(name="agent", model=model, tools=[function_tool(each) for each in functions])
     if behind:
-        agent = pipelined(agent, effects={"flaky": "read"})
+        agent = pipelined(agent, effects={"flaky": "read"}, **options)
     config = run_config(agent, tracing_disabled=True) if behind else RunConfig(tracing_disabled=True)
     await Runner.run(agent, "go", run_config=config)
     return model.told

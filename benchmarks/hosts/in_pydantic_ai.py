@@ -16,7 +16,7 @@ VERSION = f"pydantic-ai-slim {version('pydantic-ai-slim')}"
 UNSEEN: frozenset[str] = frozenset()
 
 
-async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -> str:
+async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1, **options: Any) -> str:
     """Let the model make one call, or the same one several times in one message."""
     told: list[Any] = []
 
@@ -27,7 +27,7 @@ async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -
         told.append(messages[-1].parts[0])
         return ModelResponse(parts=[TextPart("done")])
 
-    capabilities = [ToolcallCapability(effects={"flaky": "read"})] if behind else []
+    capabilities = [ToolcallCapability(effects={"flaky": "read"}, **options)] if behind else []
     functions = (tools.add, tools.count, tools.crash, tools.flaky)
     agent = Agent(FunctionModel(model), tools=list(functions), capabilities=capabilities)
     await agent.run("go")

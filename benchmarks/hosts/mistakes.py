@@ -78,8 +78,16 @@ class Framework(Protocol):
     VERSION: str  # of the package
     UNSEEN: frozenset[str]  # labels of mistakes that no public hook of the framework sees
 
-    async def ask(self, mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -> str:
-        """Let a fake model make one call, with the pipeline or without. Return the text that the model gets."""
+    async def ask(self, mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1, **options: Any) -> str:
+        """Let a fake model make one call, with the pipeline or without. Return the text that the model gets.
+
+        Args:
+            mistake: The call.
+            tools: The functions of the agent.
+            behind: Whether the pipeline is there.
+            times: How often the call is made.
+            **options: Of our adapter.
+        """
         ...
 
 

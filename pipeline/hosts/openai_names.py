@@ -114,7 +114,8 @@ class RenamingProvider(ModelProvider):
 
     def get_model(self, model_name: str | None) -> Model:
         """Return the model of this name."""
-        return wrap_model(self._provider.get_model(model_name), self._host)
+        model: Model = wrap_model(self._provider.get_model(model_name), self._host)
+        return model
 
     async def aclose(self) -> None:
         """Release what the provider holds."""

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Sequence
 from contextlib import ExitStack
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..base.options import check_type, refuse
 from ..base.setup_error import SetupError
@@ -19,7 +19,7 @@ from .store import ANY, Entry, StoreError
 if TYPE_CHECKING:
     from psycopg import Connection
 
-    Client = Connection[tuple[Any, ...]]
+    Client: TypeAlias = Connection[tuple[Any, ...]]
 
 _SCHEMA = 1
 _ABOUT = "toolcall-pipeline store, schema "  # the comment of the table
@@ -238,7 +238,7 @@ class Postgres(BatchedStore["Client"]):
                 connection.pgconn.consume_input()
         except psycopg.OperationalError:
             return True
-        return connection.closed
+        return bool(connection.closed)
 
     def _disconnect(self, connection: Client) -> None:
         connection.close()
