@@ -35,11 +35,8 @@ bench: .venv/dev  ## what a call costs, as ratios to a hand-written loop and to 
 site: .venv-site/done  ## the guides and a reference of all public names as a site, into build/site; ARGS=html: to read from the disk
 	$(call timed,site,.site/build $(ARGS))
 
-release: wheel  ## build, check, and run the tutorial with the wheel in an environment of its own; nothing is published
-	rm -rf build/release && "$$(make/find_python)" -m venv build/release
-	build/release/bin/pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)[cli,otel]" 'pytest>=9.0'
-	build/release/bin/python tests/support/tutorial.py TUTORIAL.md
-	@echo "ready: $$(echo dist/*)"
+release: .venv/dev  ## URL=https://… CONTACT=…: build, check, and run the tutorial with the wheel; nothing is published
+	URL="$(URL)" CONTACT="$(CONTACT)" make/release
 
 help:  ## this list; make checks: all other targets
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | expand -t 18

@@ -181,3 +181,35 @@ def test_the_core_depends_on_little() -> None:
     }
     specs = [*project["dependencies"], *(spec for extra in project["optional-dependencies"].values() for spec in extra)]
     assert [spec for spec in specs if ">=" not in spec and not spec.startswith("toolcall-pipeline[")] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({}, "URL=https://"),
+        ({"URL": "https://repository.invalid"}, "URL=https://"),
+        ({"URL": "http://forge.test/a"}, "URL=https://"),
+        ({"URL": "https://forge.test/a b"}, "URL=https://"),
+        ({"URL": "https://forge.test/a"}, "CONTACT="),
+        ({"URL": "https://forge.test/a", "CONTACT": "somebody"}, "CONTACT="),
+        ({"URL": "https://forge.test/a", "CONTACT": "a@security-contact.invalid"}, "CONTACT="),
+    ],
+)
+def test_a_release_asks_for_what_only_its_owner_knows(given: dict[str, str], missing: str) -> None:
+    """Without the repository and the contact nothing is built."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("URL", "CONTACT")}
+    done = subprocess.run(
+        [ROOT / "make" / "release"], env=environment | given, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert missing in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "placeholder"),
+    [("pyproject.toml", "https://repository.invalid"), ("SECURITY.md", "security-contact.invalid")],
+)
+def test_a_placeholder_stands_where_a_release_looks_for_it(file: str, placeholder: str) -> None:
+    """Once, and in no other guide."""
+    assert (ROOT / file).read_text().count(placeholder) == 1
+    assert f"fill {placeholder} " in (ROOT / "make" / "release").read_text()
