@@ -16,6 +16,7 @@ from ..parameters import Parameters, Parse, Undeclared, check_schema, copy_conta
 from ..privacy import PublicText
 from .error_tables import ErrorTable, build_error, declared
 from .failure import ToolFailed
+from .schema_handlers import adapt_handler
 from .tool_options import (
     Detector,
     Effect,
@@ -177,13 +178,16 @@ class Tool(Generic[P, T]):
             name: The name that a model sees and calls.
             parameters: The JSON Schema of its arguments; None: any object. It is copied. Nothing is fetched for a
                 ``$ref``, neither from the network nor from a file.
-            handler: The function to run, sync or async; called with the arguments as keyword arguments.
+            handler: The function to run, sync or async; called with the arguments as keyword arguments. One whose
+                only parameter by position is no property of the schema, and that takes no property by keyword, as
+                ``handler(arguments)``, is called with one mapping of them.
             description: The description that a model sees. Default "": none.
             context: Whether a ToolContext is the first parameter of ``handler``. Default False.
             **options: As for ``@tool``, see `ToolDecorator`.
 
         Raises:
-            SetupError: The schema does not compile or allows no object, or the options contradict each other.
+            SetupError: The schema does not compile or allows no object, the options contradict each other, or the
+                handler cannot be called with what the schema declares.
         """
         if parameters is not None and not isinstance(cast("object", parameters), Mapping):
             raise SetupError(f"{name}: `parameters` must be a JSON Schema, which is a mapping, not {parameters!r}")
@@ -192,13 +196,15 @@ class Tool(Generic[P, T]):
         names = list(cast("Mapping[str, Any]", properties)) if isinstance(properties, Mapping) else []
         check_resource(name, options.get("resource"), names)
         schema = {"type": "object"} if parameters is None else deepcopy(dict(parameters))
+        read = Parameters.of_schema(schema, name, undeclared=options.get("undeclared"))
+        read.compile()  # the handler is judged by a schema that is one
         made = make_tool(
             Tool,
             name=name,
-            fn=handler,
+            fn=adapt_handler(name, handler, schema if parameters is not None else None, context=context),
             description=description,
             context=context,
-            parameters=Parameters.of_schema(schema, name, undeclared=options.get("undeclared")),
+            parameters=read,
             **options,
         )
         made.compile()
