@@ -62,6 +62,8 @@ def standard(
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
 
+    A tool of the registry that has ``output_schema=`` or ``ensure=`` adds the stage ``check_result`` around ``retry``.
+
     Args:
         tools: The registry of the pipeline's tools.
         timeout: Seconds for each attempt, > 0; it adds the stage ``timeout`` inside of ``retry``. Default None: no
@@ -143,6 +145,10 @@ def standard(
         from .standard_durable import add_stages
 
         pipeline = add_stages(pipeline, tools, store, file, policy)
+    if any(tool.ensure is not None or tool.output_schema is not None for tool in tools.tools.values()):
+        from .check_result import CheckResult
+
+        pipeline = pipeline.before("retry", CheckResult())
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     if timeout is None:
         return pipeline

