@@ -169,6 +169,9 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "hints['x']": [3, None, ["a"]],
             "empty": [3, ["nothing"]],
             "neutralise": [*NO_FLAG, None],
+            "keep": [3, Memory],
+            "keep_seconds": [*NO_NUMBER, None, 0],
+            "keep_bytes": [*NO_COUNT, 0],
         },
     ),
     Execute: (
