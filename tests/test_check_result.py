@@ -166,6 +166,18 @@ async def echo(n: int) -> int:
     return n
 
 
+async def test_a_result_whose_check_takes_too_long_is_not_checked() -> None:
+    """A union that holds itself in two forms is read again at each level: such a result passes, in no time."""
+    node = {"anyOf": [{"type": "object", "properties": {"n": {"$ref": "#/$defs/node"}, k: {}}} for k in "ab"]}
+    schema = {"type": "object", "properties": {"n": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}}
+    deep: Any = 1
+    for _ in range(60):
+        deep = {"n": deep}
+    assert await _pipeline(Once(deep), schema).call("probe", {}) == Success(deep)
+    text = render(await _pipeline(Once({"n": {"n": 1}}), schema).call("probe", {}))
+    assert text.startswith("Error: The tool ran, but its result is wrong: result.n")
+
+
 def test_ensure_must_be_a_function() -> None:
     """Something that cannot be called is a SetupError when the tool is made."""
     wrong: Any = "n > 0"

@@ -16,7 +16,6 @@ from ..parameters import Parameters, Parse, Undeclared, check_schema, copy_conta
 from ..privacy import PublicText
 from .error_tables import ErrorTable, build_error, declared
 from .failure import ToolFailed
-from .schema_handlers import adapt_handler
 from .tool_options import (
     Detector,
     Effect,
@@ -192,6 +191,8 @@ class Tool(Generic[P, T]):
             SetupError: The schema does not compile or allows no object, the options contradict each other, or the
                 handler cannot be called with what the schema declares.
         """
+        from .schema_handlers import adapt_handler  # most programs make their tools from functions
+
         if parameters is not None and not isinstance(cast("object", parameters), Mapping):
             raise SetupError(f"{name}: `parameters` must be a JSON Schema, which is a mapping, not {parameters!r}")
         check_schema(parameters, name)  # before it is copied: a deep one has no copy

@@ -5,18 +5,23 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, cast, get_type_hints
 
 import attrs
 
 from ..base.foreign_values import FaultBarrier, or_default
 from ..base.introspection import unwrap
+from ..base.setup_error import SetupError
 from ..engine.errors import Problem
 from ..messages.text import replace_surrogates
 from ..messages.values import to_data
 from ..parameters.schema import NOUNS, json_type
 from ..privacy import PublicText
 from .definition import Tool
+
+if TYPE_CHECKING:
+    from ..parameters.jsonschema_errors import ProblemFinder
+    from ..parameters.limits import Growth
 
 _RESULT: Final = "result"  # the key of a value that is not an object; the official SDK has the same
 _TEXT: Final = ("string", "null")  # a result of these types alone is sent as text, and needs no form
@@ -32,6 +37,7 @@ class OutputForm:
         schema: The JSON Schema that clients read. Its root is an object.
         is_wrapped: Whether the value stands under ``result``, because it is not an object.
         _is_valid: Whether a structured value fits the schema.
+        _growth: How the time of a check grows with depth. None: it does not.
         _find: Lists what is wrong with an object that does not fit.
         _dump: Another way to write the value, for types that pydantic writes in a form of its own. None: there is none.
     """
@@ -41,6 +47,7 @@ class OutputForm:
     _is_valid: Callable[[Any], bool] = attrs.field(repr=False)
     _find: Callable[[dict[str, Any]], tuple[Problem, ...]] = attrs.field(repr=False)
     _dump: Callable[[Any], Any] | None = attrs.field(default=None, repr=False)
+    _growth: Growth | None = attrs.field(default=None, repr=False)
 
     def structure(self, value: object, data: Any, text: str) -> dict[str, Any] | None:
         """The value as structured content, or None: it does not fit the schema, so clients would refuse it.
@@ -56,11 +63,13 @@ class OutputForm:
         return structured
 
     def find_problems(self, value: object) -> tuple[Problem, ...]:
-        """List what is wrong with what a tool returned; empty if it fits.
+        """List what is wrong with what a tool returned; empty if it fits, or if a check would take too long.
 
         Text is read as JSON where it would fit so: a tool may write its object itself. Paths begin with ``result``.
         """
         data, text = to_data(value)
+        if self._growth is not None and self._growth.is_too_slow(data):
+            return ()
         if self.structure(value, data, text) is not None:
             return ()
         if isinstance(value, str) and self._dump is None and (read := _read_json(value)) is not None:
@@ -145,7 +154,8 @@ def _says_nothing(schema: Mapping[str, Any]) -> bool:
 def _make_form(schema: Mapping[str, Any], dump: Callable[[Any], Any] | None) -> OutputForm | None:
     import jsonschema_rs
 
-    from ..parameters.jsonschema_errors import PATTERNS
+    from ..parameters.jsonschema_errors import PATTERNS, ProblemFinder
+    from ..parameters.limits import find_growth
 
     whole = dict(schema)
     is_wrapped = not _is_object(whole)
@@ -157,7 +167,9 @@ def _make_form(schema: Mapping[str, Any], dump: Callable[[Any], Any] | None) -> 
     try:
         validator = jsonschema_rs.validator_for(whole, offline=True, pattern_options=PATTERNS, validate_formats=True)
         is_valid = validator.is_valid  # clients look at formats too
-    except (ValueError, RecursionError, jsonschema_rs.ReferencingError):
+        readings, growth = find_growth(whole, tagged=False)
+        finder = ProblemFinder(validator, whole, whole, readings)
+    except (SetupError, ValueError, RecursionError, jsonschema_rs.ReferencingError):
         return None
 
     def fits(value: Any) -> bool:
@@ -167,12 +179,12 @@ def _make_form(schema: Mapping[str, Any], dump: Callable[[Any], Any] | None) -> 
             return False
 
     def find(value: dict[str, Any]) -> tuple[Problem, ...]:
-        found = _list_problems(validator, whole, value)
+        found = _list_problems(finder, value)
         if is_wrapped:
             return found
         return tuple(attrs.evolve(each, path=f"{_RESULT}.{each.path}" if each.path else "") for each in found)
 
-    return OutputForm(whole, is_wrapped, fits, find, dump)
+    return OutputForm(whole, is_wrapped, fits, find, dump, growth)
 
 
 @or_default(None)  # also a text that is nested too deeply
@@ -180,13 +192,9 @@ def _read_json(text: str) -> Any:
     return json.loads(text)
 
 
-@or_default(())  # a value that the validator cannot read; a schema that is read too often
-def _list_problems(validator: Any, whole: dict[str, Any], value: dict[str, Any]) -> tuple[Problem, ...]:
-    from ..parameters.jsonschema_errors import ProblemFinder
-    from ..parameters.limits import find_growth
-
-    readings, _ = find_growth(whole, tagged=False)
-    return ProblemFinder(validator, whole, whole, readings).find(value)
+@or_default(())  # a value that the validator cannot read
+def _list_problems(finder: ProblemFinder, value: dict[str, Any]) -> tuple[Problem, ...]:
+    return finder.find(value)
 
 
 def _is_object(schema: Mapping[str, Any]) -> bool:
