@@ -50,7 +50,7 @@ class CheckResult:
     placement: ClassVar[Placement] = Placement(
         runs_body=False,
         kind="check_result",
-        reason="inside of cache and ledger: neither keeps a wrong result as a success",
+        reason="inside of retry, and so of what keeps results: neither cache nor ledger keeps a wrong one as a success",
         inside_of={
             "cache": "a wrong result must not be kept as an answer",
             "ledger": "the ledger keeps how the call ended, and so what was wrong with it",

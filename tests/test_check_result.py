@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from toolcall_pipeline import Effect, ExecutionFailed, SetupError, Tool, ToolRegistry, render
 from toolcall_pipeline.engine.compose import Pipeline
-from toolcall_pipeline.middlewares import Cache, CheckResult, standard
+from toolcall_pipeline.middlewares import Cache, CheckResult, Shape, standard
 from toolcall_pipeline.stores import Memory
 
 pytestmark = pytest.mark.anyio
@@ -102,7 +102,7 @@ def _pipeline(once: Once, form: Any, effect: Effect = "read", ensure: Any = None
     made = standard(tools, **options)
     if is_schema or ensure is not None:
         return made
-    return made.before("retry", CheckResult(returns=True))
+    return made.after("retry", CheckResult(returns=True))
 
 
 @pytest.mark.parametrize(("form", "value"), RIGHT)
@@ -191,10 +191,19 @@ def test_it_stands_where_no_wrong_result_is_kept() -> None:
     tools.tool(echo)
     assert "check_result" not in standard(tools).stages
     tools.tool(name="other", output_schema={"type": "integer"})(echo)
-    stages = standard(tools, store=Memory()).stages
-    assert stages.index("ledger") < stages.index("check_result") < stages.index("retry")
+    made = standard(tools, store=Memory(), timeout=5).before("ledger", Cache(60)).before("retry", Shape())
+    inner = ("cache", "ledger", "shape", "retry", "check_result", "timeout", "classify", "execute")
+    assert made.stages[-len(inner) :] == inner
     with pytest.raises(SetupError, match="cache"):
         standard(tools).after("check_result", Cache(60))
+
+
+def test_no_ensure_goes_unasked() -> None:
+    """A pipeline without the stage, over a tool that has an ensure, is a SetupError that says how to put it in."""
+    tools = ToolRegistry()
+    tools.tool(ensure=lambda _params, _value: None)(echo)
+    with pytest.raises(SetupError, match=r"CheckResult\(\)"):
+        standard(tools).without("check_result")
 
 
 FORMATS: dict[str, tuple[list[str], list[str]]] = {
