@@ -97,11 +97,13 @@ class CheckResult:
             form = self._forms.setdefault(tool, find_form(tool))
         if form is None:
             return None
-        if tool.is_remote or find_parts(value) is not None:
+        if find_parts(value) is not None:
             read = read_mcp(value)
             if read is None or read.structured is None:
                 return None
             value = read.structured
+        elif tool.is_remote and not isinstance(value, Mapping):  # the text of a server that sent no structured content
+            return None
         problems = form.find_problems(value)
         return _tell(problems) if problems else None
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from returns.result import Failure, Success
 from typing_extensions import TypedDict
 
+from scripted_mcp import ScriptedServer, add, definition
 from toolcall_pipeline import Effect, ExecutionFailed, SetupError, Tool, ToolRegistry, render
 from toolcall_pipeline.engine.compose import Pipeline
 from toolcall_pipeline.middlewares import Cache, CheckResult, Shape, standard
@@ -164,6 +165,19 @@ async def test_ensure_may_be_async_and_reads_params_and_value() -> None:
 async def echo(n: int) -> int:
     """Return the number."""
     return n
+
+
+async def test_the_structured_content_of_a_server_is_checked() -> None:
+    """A tool of another server is checked by its outputSchema, where it sends structured content."""
+    for structured, told in (({"count": 1}, '{"count": 1}'), ({"count": "1"}, "Error: The tool ran"), (None, "said")):
+
+        async def give(_name: str, _arguments: Any, _tell: Any, sent: Any = structured) -> dict[str, Any]:
+            content = {"content": [{"type": "text", "text": "said"}], "isError": False}
+            return content if sent is None else {**content, "structuredContent": sent}
+
+        tools = ToolRegistry()
+        async with add(tools, ScriptedServer(definition(outputSchema=SCHEMA), answer=give)):
+            assert render(await standard(tools).call("read", {})).startswith(told)
 
 
 async def test_a_result_whose_check_takes_too_long_is_not_checked() -> None:
