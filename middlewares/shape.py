@@ -80,8 +80,8 @@ class Shape:
             handle holds for its principal and conversation alone. Declared secrets are masked in what is kept, and then
             also in what is shown. What cannot be kept is shown without a handle. Default None: nothing is kept.
         keep_seconds: How long a result is kept, > 0. Default 3600.
-        keep_bytes: Bytes that are kept for one principal in one conversation, ≥ 1. The oldest results make room, and a
-            larger one is not kept. Default 128 MiB.
+        keep_bytes: Bytes that are kept for one principal in one conversation, ≥ 1, in at most 100 results. The oldest
+            make room, and a larger one is not kept. Default 128 MiB.
 
     Raises:
         SetupError: A limit is too small, or ``tools`` or ``hints`` is not a mapping of names.

@@ -173,6 +173,18 @@ async def test_the_oldest_results_make_room() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_conversation_has_a_hundred_results() -> None:
+    """However small they are, the oldest one makes room for one more, and its pieces are gone from the store."""
+    store = Memory()
+    kept = KeptResults(store, 60, 1_000_000)
+    for n in range(103):
+        assert await kept.keep(WHO, f"h{n}", "x")
+    found = [n for n in range(103) if await kept.count(WHO, f"h{n}") is not None]
+    assert found == list(range(3, 103))
+    assert len([key async for key, _ in store.scan()]) == 201
+
+
+@pytest.mark.anyio
 async def test_many_at_once_are_kept_and_read() -> None:
     """Results that are kept and read at the same time get a handle each, and each reads its own."""
     tools = ToolRegistry()

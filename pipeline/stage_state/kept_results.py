@@ -17,7 +17,8 @@ from ..stores import ANY, Change, Store
 
 _PIECE: Final = 262_144  # characters; at most a megabyte of UTF-8, and what a read loads at most twice
 _TOGETHER: Final = 4  # pieces in one write
-_TRIES: Final = 20  # of a write that another one overtook
+_MANY: Final = 100  # texts of one principal in one conversation
+_TRIES: Final = 100  # of a write that another one overtook
 _SURROGATES: Final = "surrogatepass"
 
 
@@ -35,8 +36,8 @@ class KeptResults:
     Args:
         store: Where they are kept; it must be open.
         seconds: How long each is kept.
-        most: Bytes of UTF-8 that one principal has kept in one conversation. The oldest texts make room; a text that is
-            larger is not kept.
+        most: Bytes of UTF-8 that one principal has kept in one conversation, in at most 100 texts. The oldest make
+            room; a text that is larger is not kept.
     """
 
     store: Store
@@ -141,7 +142,7 @@ class KeptResults:
             noted: list[list[Any]] = [] if entry is None else json.loads(entry.value)
             kept = [each for each in noted if now - each[2] < self.seconds]
             gone: list[list[Any]] = []
-            while kept and sum(each[1] for each in kept) + size > self.most:
+            while kept and (len(kept) >= _MANY or sum(each[1] for each in kept) + size > self.most):
                 gone.append(kept.pop(0))
             written = json.dumps([*kept, [handle, size, now]]).encode()
             note = Change(home, written, None if entry is None else entry.version, self.seconds)
