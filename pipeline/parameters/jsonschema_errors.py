@@ -40,11 +40,19 @@ def _is_date_time(text: str) -> bool:
     return text[10:11] in ("T", "t", " ") and _DAY.is_valid(text[:10]) and _CLOCK.fullmatch(text, 11) is not None
 
 
+def _is_time(text: str) -> bool:
+    return _CLOCK.fullmatch(text) is not None
+
+
+def _is_any(_text: str) -> bool:
+    return True
+
+
 _DAY: Final = validator_for({"format": "date"}, offline=True, validate_formats=True)
 _FORMATS: Final[dict[str, Callable[..., bool]]] = {
     "date-time": _is_date_time,
-    "time": lambda text: _CLOCK.fullmatch(text) is not None,
-    "regex": lambda _: True,  # of which language, only the tool knows
+    "time": _is_time,
+    "regex": _is_any,  # of which language, only the tool knows
 }
 
 
