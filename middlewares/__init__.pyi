@@ -2,6 +2,7 @@ from .approve import Approve as Approve
 from .audit import Audit as Audit
 from .available import Available as Available
 from .cache import Cache as Cache
+from .check_result import CheckResult as CheckResult
 from .circuit_breaker import CircuitBreaker as CircuitBreaker
 from .classify import Classify as Classify
 from .concurrency import Concurrency as Concurrency

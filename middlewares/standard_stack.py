@@ -62,6 +62,9 @@ def standard(
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
 
+    A tool of the registry that has ``output_schema=`` or ``ensure=`` adds the stage ``check_result`` inside of
+    ``retry``.
+
     Args:
         tools: The registry of the pipeline's tools.
         timeout: Seconds for each attempt, > 0; it adds the stage ``timeout`` inside of ``retry``. Default None: no
@@ -116,7 +119,8 @@ def standard(
         file.check_tools(tools)
     redact = _or(redact, None if says is None else says.make_redact())
     wording = _or(wording, None if says is None else says.wording)
-    pipeline = (
+    says_results = any(tool.ensure is not None or tool.output_schema is not None for tool in tools.tools.values())
+    stack = (
         Stack()
         .observe(Trace() if trace is None else trace)  # outermost: refused calls are recorded too
         .check(
@@ -125,16 +129,21 @@ def standard(
         .check(Available(tools))  # before validate: no correction of arguments for a closed tool
         .check(Validate(limits=limits))  # last of the checks: the stages after it need the params
         .wrap(Retry(attempts))  # inside of the checks: another attempt does not help a refused call
-        .wrap(Classify(errors, foreign_text=foreign_text))  # inside of retry, which reads the kind of error
-        .end(
-            Execute(
-                executor,
-                executors={} if executors is None else executors,
-                detect=detect,
-                foreign_text=foreign_text,
-            ),
-            wording=wording,
-        )
+    )
+    if says_results:
+        from .check_result import CheckResult  # most tools do not say what they return
+
+        stack = stack.wrap(CheckResult())
+    pipeline = stack.wrap(
+        Classify(errors, foreign_text=foreign_text)
+    ).end(  # inside of retry, which reads the kind of error
+        Execute(
+            executor,
+            executors={} if executors is None else executors,
+            detect=detect,
+            foreign_text=foreign_text,
+        ),
+        wording=wording,
     )
     if redact is not None or sinks:
         check_function("standard", "redact", redact, optional=True)
@@ -148,7 +157,7 @@ def standard(
         return pipeline
     from .timeout import Timeout
 
-    return pipeline.after("retry", Timeout(timeout))
+    return pipeline.after("check_result" if says_results else "retry", Timeout(timeout))
 
 
 def _or(given: Any, default: object) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
@@ -24,13 +24,12 @@ from returns.result import Failure, Success
 from error_cases import EACH_KIND
 from scripted_mcp import ScriptedServer, Tell, add, definition
 from support import PATIENT, Exported, a_tool
-from toolcall_pipeline import Effect, SetupError, Tool, ToolContext, ToolError, ToolFailed, ToolRegistry
+from toolcall_pipeline import Effect, Pipeline, SetupError, Tool, ToolContext, ToolError, ToolFailed, ToolRegistry
 from toolcall_pipeline.cli.serve_command import serve as run_serve
 from toolcall_pipeline.cli.terminal_text import CommandError
 from toolcall_pipeline.mcp import REQUEST, make_server, stdio_transport
 from toolcall_pipeline.mcp.asking import AskingCalls
 from toolcall_pipeline.mcp.known_clients import KnownClients
-from toolcall_pipeline.mcp.output_forms import find_form
 from toolcall_pipeline.mcp.result_blocks import make_result
 from toolcall_pipeline.mcp.sdk_server import SdkServer
 from toolcall_pipeline.mcp.served_calls import ServedCalls, with_odd_arguments
@@ -38,6 +37,7 @@ from toolcall_pipeline.mcp.served_tools import ServedTools
 from toolcall_pipeline.mcp.stdio_transport import StdioTransport
 from toolcall_pipeline.messages import Audio, File, Image, Link
 from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline.tools.output_forms import find_form
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 Message = dict[str, Any]
@@ -101,9 +101,9 @@ def plain(result: Message) -> Message:
     return found
 
 
-def serve(tools: ToolRegistry, **options: Any) -> ServedCalls:
+def serve(tools: ToolRegistry, edit: Callable[[Pipeline], Pipeline] = lambda run: run, **options: Any) -> ServedCalls:
     return ServedCalls(
-        standard(tools, **options),
+        edit(standard(tools, **options)),
         ServedTools([tools]),
         KnownClients(),
         deps="the deps",
@@ -312,9 +312,11 @@ async def test_a_value_of_another_form_is_an_error_with_the_value(
 
     schema = {"type": "object", "properties": {"a": {"type": "integer"}, "at": {"format": "date-time"}}}
     tools.register(Tool.from_schema(name="give", parameters=None, handler=give, output_schema=schema))
-    result = await ask(tools, "give")
-    assert (result["isError"], result["_meta"]) == (True, {"toolcall/kind": "execution"})
-    assert text_of(result).startswith("The tool ran, but its result")
+    checked = await ask(tools, "give")
+    result = await ask(tools, "give", served=serve(tools, edit=lambda run: run.without("check_result")))
+    for each in (checked, result):
+        assert (each["isError"], each["_meta"]) == (True, {"toolcall/kind": "execution"})
+        assert text_of(each).startswith(("The tool ran, but its result", "Error: The tool ran, but its result"))
     assert len(result["content"]) == 2
     assert "structuredContent" not in result
     assert "give" in caplog.text

@@ -22,6 +22,7 @@ from toolcall_pipeline.middlewares import (
     Audit,
     Available,
     Cache,
+    CheckResult,
     CircuitBreaker,
     Classify,
     Concurrency,
@@ -130,6 +131,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "foreign_text": ["show", None, 3, True],
         },
     ),
+    CheckResult: ({}, {"returns": [*NO_FLAG, None]}),
     Approve: (
         {"store": Memory(), "needs": bool},
         {
@@ -167,6 +169,9 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "hints['x']": [3, None, ["a"]],
             "empty": [3, ["nothing"]],
             "neutralise": [*NO_FLAG, None],
+            "keep": [3, Memory],
+            "keep_seconds": [*NO_NUMBER, None, 0],
+            "keep_bytes": [*NO_COUNT, 0],
         },
     ),
     Execute: (

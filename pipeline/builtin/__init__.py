@@ -1,4 +1,4 @@
-"""The tools that are shipped: `batch`, several calls in one, and `invalid`, an answer to unknown names."""
+"""The tools that are shipped: `batch`, several calls in one, `invalid`, for unknown names, and `read_result`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from ..engine.compose.pipeline import Pipeline
 from ..tools.registry import ToolRegistry
 from .batch_tool import Batch
 from .invalid_tool import Invalid
+from .read_result_tool import ReadResult, find_shape
 
-__all__ = ["Batch", "Invalid", "install"]
+__all__ = ["Batch", "Invalid", "ReadResult", "install"]
 
 _OFF = frozenset(("", "0", "false", "no", "off"))
 
@@ -22,6 +23,7 @@ def install(
     *,
     batch: bool | Batch = True,
     invalid: bool | Invalid = True,
+    read_result: bool | ReadResult = True,
     when: Callable[[], bool] | None = None,
     environment: str | None = None,
 ) -> tuple[str, ...]:
@@ -32,6 +34,8 @@ def install(
         pipeline: The tools work as long as it lives. Calls in a batch go through the pipeline that called it.
         batch: Whether to install `Batch`, or one with other options: ``Batch(most=10)``. Default True.
         invalid: Whether to install `Invalid`, or one with other options. Default True.
+        read_result: Whether to install `ReadResult` if the pipeline has a `Shape` that keeps results, or one with
+            another name. Default True.
         when: Asked once, now; False: nothing is installed. Default None: not asked.
         environment: A variable, read once, now. If it is unset, empty, ``0``, ``false``, ``no`` or ``off``, nothing is
             installed. Default None: not read.
@@ -48,11 +52,13 @@ def install(
         return ()
     if environment is not None and os.environ.get(environment, "").strip().lower() in _OFF:
         return ()
-    chosen: list[Batch | Invalid] = []
+    chosen: list[Batch | Invalid | ReadResult] = []
     if batch:
         chosen.append(Batch() if batch is True else batch)
     if invalid:
         chosen.append(Invalid() if invalid is True else invalid)
+    if read_result and (shape := find_shape(pipeline)) is not None:
+        chosen.append(ReadResult(shape) if read_result is True else read_result)
     for each in chosen:
         tools.register(each.tool())
         each.attach(pipeline)

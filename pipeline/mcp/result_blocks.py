@@ -19,8 +19,8 @@ from ..messages.result_parts import find_parts, read_mcp
 from ..messages.text import replace_surrogates
 from ..messages.values import to_data
 from ..privacy import get_logger
+from ..tools.output_forms import OutputForm
 from .jsonrpc import Message, is_message
-from .output_forms import OutputForm
 
 _LOG = get_logger()
 _TOLD: Final = "execution"  # the kind of a failure that a tool reported in a result of its own

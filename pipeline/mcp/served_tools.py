@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 from ..adapters.common import build_definitions
 from ..base.provider_names import ANTHROPIC, OfferedName
 from ..tools import Effect, Tool, ToolView
+from ..tools.output_forms import OutputForm, find_form
 from .jsonrpc import Message
-from .output_forms import OutputForm, find_form
 
 # Only what the effect says: whether a tool destroys anything, or reaches an open world, it does not.
 _HINTS: Final[Mapping[Effect, Mapping[str, bool]]] = {

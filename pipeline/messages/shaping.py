@@ -28,11 +28,13 @@ class Shaped(NamedTuple):
         value: The result: the same object if nothing had to change.
         before: Characters of its text as the tool returned it.
         after: Characters of its text now.
+        whole: Its text as the tool returned it.
     """
 
     value: Any
     before: int
     after: int
+    whole: str = ""
 
 
 def shape_value(  # noqa: C901  # text, parts and data, one after the other
@@ -76,7 +78,7 @@ def shape_value(  # noqa: C901  # text, parts and data, one after the other
     if text in ("[]", "{}"):
         shown = empty or NO_RESULTS
         return Shaped(shown, before, len(shown))
-    shaped, sentence = value, None
+    shaped, sentence, whole = value, None, text
     while (room := _room(text, max_characters, max_tokens)) is not None:
         sentence = way() if sentence is None else sentence
         if isinstance(value, str):
@@ -89,7 +91,7 @@ def shape_value(  # noqa: C901  # text, parts and data, one after the other
         if len(text) >= len(longer):  # as short as it gets
             break
         max_characters = room if max_tokens is None else room * 9 // 10  # the head may be in another script
-    return Shaped(shaped, before, len(text))
+    return Shaped(shaped, before, len(text), whole)
 
 
 def shape_error(error: ToolError, max_characters: int | None, max_tokens: int | None, *, neutralise: bool) -> ToolError:

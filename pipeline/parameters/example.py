@@ -28,9 +28,11 @@ _FORMATS = {  # JSON Schema Validation 2020-12, section 7.3; the domain is RFC 2
     "ipv4": "192.0.2.1",
     "ipv6": "2001:db8::1",
     "uri": "https://example.com",
+    "iri": "https://example.com",
     "uuid": "00000000-0000-4000-8000-000000000000",
     "uri-reference": "a",
     "json-pointer": "/a",
+    "relative-json-pointer": "0",
     "regex": "a",
 }
 _TEXTS = (
@@ -59,9 +61,9 @@ def make_example(schema: Form | None) -> str:
     """Write valid arguments as JSON, with required parameters only; "" if no valid ones were found."""
     if not isinstance(schema, Mapping):
         return ""
-    import jsonschema_rs
+    from .jsonschema_errors import compile_validator
 
-    validator = jsonschema_rs.validator_for(dict(schema), offline=True)
+    validator = compile_validator(schema)
     for use_given in (True, False):  # first with the author's examples and defaults, which may be out of date
         example = ExampleMaker(schema, use_given=use_given).make(schema, 0)
         if isinstance(example, dict) and validator.is_valid(example):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import attrs
 from jsonschema_rs import FancyRegexOptions, ReferencingError, ValidationError, validator_for
@@ -25,11 +26,44 @@ from .schema import Form, format_path, is_object, names_at, value_at
 
 # The limits: steps for one text by a pattern that looks back or ahead; bytes of one compiled pattern.
 PATTERNS = FancyRegexOptions(backtrack_limit=2_000, size_limit=1_000_000)
+# As the parameters of functions are read: zone and seconds may be left out, a blank may stand in place of the T.
+_TIME: Final = r"([01][0-9]|2[0-3]):[0-5][0-9](:([0-5][0-9]|60)(\.[0-9]+)?)?([zZ]|[+-]([01][0-9]|2[0-3]):?[0-5][0-9])?"
+_CLOCK: Final = re.compile(_TIME, re.ASCII)
 _MAX_WRONG = 20  # wrong parameters that are listed for large arguments
 _MAX_KEYS = 250  # names and items; for larger arguments only the wrong parameters are listed
 _MAX_READINGS = 2_500  # of such values: an error for each branch of a union takes as long as one for a value
 _MAX_BYTES = 10_000  # of arguments with a copy in each error
 _SMALL = Limits(bytes=None, depth=None, keys=_MAX_KEYS)
+
+
+def _is_date_time(text: str) -> bool:
+    return text[10:11] in ("T", "t", " ") and _DAY.is_valid(text[:10]) and _CLOCK.fullmatch(text, 11) is not None
+
+
+def _is_time(text: str) -> bool:
+    return _CLOCK.fullmatch(text) is not None
+
+
+def _is_any(_text: str) -> bool:
+    return True
+
+
+_DAY: Final = validator_for({"format": "date"}, offline=True, validate_formats=True)
+_FORMATS: Final[dict[str, Callable[..., bool]]] = {
+    "date-time": _is_date_time,
+    "time": _is_time,
+    "regex": _is_any,  # of which language, only the tool knows
+}
+
+
+def compile_validator(schema: Form) -> Any:
+    """Compile a JSON Schema for arguments; the guide of this room lists the formats that it asserts."""
+    return validator_for(dict(schema), offline=True, pattern_options=PATTERNS, validate_formats=True, formats=_FORMATS)
+
+
+def compile_without_formats(schema: Form) -> Any:
+    """Compile a JSON Schema in which a format is a word for the model alone, as of what pydantic reads."""
+    return validator_for(dict(schema), offline=True, pattern_options=PATTERNS)
 
 
 @attrs.define(eq=False)
@@ -44,12 +78,14 @@ class ProblemFinder:
         whole: The schema that it was compiled from.
         schema: The schema that the model sees.
         readings: How often one value is read at most.
+        compile: Compiles a part of it, as ``validator`` was.
     """
 
     validator: Any
     whole: Form
     schema: Form
     readings: int
+    compile: Callable[[Form], Any] = compile_without_formats
     _lenient: Any = attrs.field(default=None, init=False)  # the same without its required parameters, once needed
 
     def find(self, arguments: Mapping[str, Any]) -> tuple[Problem, ...]:
@@ -73,7 +109,7 @@ class ProblemFinder:
 
     def _make_lenient(self) -> Any:
         if self._lenient is None:
-            self._lenient = validator_for({**self.whole, "required": []}, offline=True, pattern_options=PATTERNS)
+            self._lenient = self.compile({**self.whole, "required": []})
         return self._lenient
 
     def find_wrong(self, arguments: Mapping[str, Any]) -> tuple[Problem, ...]:

@@ -169,7 +169,7 @@ def compile_schema(
     """Compile a JSON Schema; see `Parameters.of_schema`. Raises SetupError for an invalid schema."""
     import jsonschema_rs
 
-    from .jsonschema_errors import PATTERNS, ProblemFinder
+    from .jsonschema_errors import ProblemFinder, compile_validator
 
     whole = apply_undeclared_policy(schema if accepted is None else accepted, undeclared)
     check_schema(whole, name)
@@ -180,13 +180,13 @@ def compile_schema(
         if accepted is not None:
             References(schema)  # the mask of a call follows them
         readings, growth = find_growth(whole, tagged=False)
-        validator = jsonschema_rs.validator_for(whole, offline=True, pattern_options=PATTERNS)
+        validator = compile_validator(whole)
     except SetupError as exc:
         raise SetupError(f"{name}: {exc}") from exc
     except (ValueError, jsonschema_rs.ReferencingError) as exc:
         raise SetupError(f"{name}: its parameters are no JSON Schema: {exc}") from exc
     is_valid, flat = validator.is_valid, is_flat(whole)
-    find_problems = ProblemFinder(validator, whole, schema, readings).find
+    find_problems = ProblemFinder(validator, whole, schema, readings, compile_validator).find
     dict_: Any = dict  # as in `compile_function`
 
     def parse(arguments: Any) -> Any:

@@ -261,12 +261,10 @@ class PydanticErrors:
 
     def _make_finder(self) -> ProblemFinder:
         if self._finder is None:
-            from jsonschema_rs import validator_for
-
-            from .jsonschema_errors import PATTERNS, ProblemFinder
+            from .jsonschema_errors import ProblemFinder, compile_without_formats
 
             whole = dict(self.schema)
-            validator = validator_for(whole, offline=True, pattern_options=PATTERNS)
+            validator = compile_without_formats(whole)
             self._finder = ProblemFinder(validator, whole, self.schema, find_growth(whole, tagged=False)[0])
         return self._finder
 

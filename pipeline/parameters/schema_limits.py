@@ -140,6 +140,10 @@ class Growth:
     names: int
     items: int
 
+    def is_too_slow(self, value: object) -> bool:
+        """Whether the parts of a value are read more often than those of any call may be."""
+        return self.count(value) > _MOST
+
     def count(self, arguments: object) -> int:
         """Estimate how often all parts of the arguments are read together; at most `_MOST` + 1."""
         total, weight = 0, 1

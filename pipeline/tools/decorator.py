@@ -179,8 +179,10 @@ class ToolDecorator:
             order. None, the default: it works on nothing shared. The name of a parameter is refused as a name.
         hidden: Whether it can be called by its name but is neither shown nor suggested to a model; default: False.
         meta: A mapping of the author's own, such as a category; the pipeline does not read it. Default: empty.
-        output_schema: The JSON Schema of its result, for clients that ask for it; results are not checked. Default:
-            none.
+        output_schema: The JSON Schema of its result, for clients that ask for it, and for the stage `CheckResult`.
+            Default: none.
+        ensure: A function of the params and of the result, that returns None, or a text for the model that says what is
+            wrong with the result; for the stage `CheckResult`. Default: none.
         timeout: Seconds for each attempt, > 0. In a pipeline with the stage Timeout, the limit for the tool's name in
             that stage comes first. None, the default: as for all tools.
         attempts: Attempts of a call, the first one included, ≥ 1, if the pipeline has the stage Retry. The

@@ -19,6 +19,7 @@ from .failure import ToolFailed
 from .tool_options import (
     Detector,
     Effect,
+    Ensure,
     Nothing,
     Resource,
     RunIn,
@@ -85,7 +86,8 @@ class Tool(Generic[P, T]):
         resource: The resource that its calls change; calls of one reply keep their order on it. None: no resource.
         hidden: Whether it is found by its name alone, and neither shown nor suggested to a model.
         meta: Facts of the author's own, never shown.
-        output_schema: The JSON Schema of its results, which are not checked by it. None: not known.
+        output_schema: The JSON Schema of its results, by which the stage `CheckResult` checks them. None: not known.
+        ensure: Says what is wrong with a result, for the stage `CheckResult`. None: nothing does.
         timeout: Seconds of one attempt. None: as the pipeline says.
         attempts: Attempts of a call, for the stage `Retry`. None: as the stage says.
         verify: Finds out what became of a lost call. None: nothing does.
@@ -123,6 +125,7 @@ class Tool(Generic[P, T]):
     output_schema: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
     timeout: float | None = attrs.field(default=None, repr=False)
     attempts: int | None = attrs.field(default=None, repr=False)
+    ensure: Ensure | None = attrs.field(default=None, repr=False, kw_only=True)
     verify: Verify | None = attrs.field(default=None, repr=False)
     verify_timeout: float = attrs.field(default=5.0, repr=False, kw_only=True)
     composite: bool = attrs.field(default=False, repr=False)
@@ -177,14 +180,19 @@ class Tool(Generic[P, T]):
             name: The name that a model sees and calls.
             parameters: The JSON Schema of its arguments; None: any object. It is copied. Nothing is fetched for a
                 ``$ref``, neither from the network nor from a file.
-            handler: The function to run, sync or async; called with the arguments as keyword arguments.
+            handler: The function to run, sync or async; called with the arguments as keyword arguments. One whose
+                only parameter by position is no property of the schema, and that takes no property by keyword, as
+                ``handler(arguments)``, is called with one mapping of them.
             description: The description that a model sees. Default "": none.
             context: Whether a ToolContext is the first parameter of ``handler``. Default False.
             **options: As for ``@tool``, see `ToolDecorator`.
 
         Raises:
-            SetupError: The schema does not compile or allows no object, or the options contradict each other.
+            SetupError: The schema does not compile or allows no object, the options contradict each other, or the
+                handler cannot be called with what the schema declares.
         """
+        from .schema_handlers import adapt_handler  # most programs make their tools from functions
+
         if parameters is not None and not isinstance(cast("object", parameters), Mapping):
             raise SetupError(f"{name}: `parameters` must be a JSON Schema, which is a mapping, not {parameters!r}")
         check_schema(parameters, name)  # before it is copied: a deep one has no copy
@@ -192,13 +200,15 @@ class Tool(Generic[P, T]):
         names = list(cast("Mapping[str, Any]", properties)) if isinstance(properties, Mapping) else []
         check_resource(name, options.get("resource"), names)
         schema = {"type": "object"} if parameters is None else deepcopy(dict(parameters))
+        read = Parameters.of_schema(schema, name, undeclared=options.get("undeclared"))
+        read.compile()  # the handler is judged by a schema that is one
         made = make_tool(
             Tool,
             name=name,
-            fn=handler,
+            fn=adapt_handler(name, handler, schema if parameters is not None else None, context=context),
             description=description,
             context=context,
-            parameters=Parameters.of_schema(schema, name, undeclared=options.get("undeclared")),
+            parameters=read,
             **options,
         )
         made.compile()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast, get_args
 
 from ..base.introspection import is_async, unwrap
@@ -27,6 +27,9 @@ Detector: TypeAlias = Callable[[object], ToolError | None]
 # Of a lost call and its idempotency key: a Success with what it returned, True if it took effect, False if it did not
 # and never will, None if that is not known. Async, or a sync function that does not block.
 Verify: TypeAlias = Callable[[Any, str], object]
+# Of the params of a call and what the tool returned: None, or a text for the model that says what is wrong with it.
+# Async, or a sync function that does not block.
+Ensure: TypeAlias = Callable[[Mapping[str, Any], Any], str | Awaitable[str | None] | None]
 # The meaning of an empty Maybe: a kind of error, a ToolFailed that says more, or None: a success that holds None.
 Nothing: TypeAlias = Kind | ToolFailed | None
 Revealed: TypeAlias = type[Exception] | tuple[type[Exception], ...]
@@ -53,6 +56,7 @@ class ToolOptions(TypedDict, total=False):
     hidden: bool
     meta: Mapping[str, Any]
     output_schema: Mapping[str, Any] | None
+    ensure: Ensure | None
     timeout: float | None
     attempts: int | None
 
@@ -99,6 +103,7 @@ def check_tool(tool: Tool[..., Any]) -> None:
         refuse(tool.name, "detect", "a sync function", tool.detect)
     _check_nothing(tool)
     check_function(tool.name, "verify", tool.verify, optional=True, may_be_async=True)
+    check_function(tool.name, "ensure", tool.ensure, optional=True, may_be_async=True)
     check_number(tool.name, "verify_timeout", tool.verify_timeout, above=0, infinite=True, unit="seconds")
     if not isinstance(cast("object", tool.meta), Mapping):
         refuse(tool.name, "meta", "a mapping", tool.meta)

@@ -93,7 +93,7 @@ def fits(value: Any, schema: Schema) -> bool:
 
 @lru_cache
 def _compile(schema: str) -> jsonschema_rs.Validator:
-    return jsonschema_rs.validator_for(json.loads(schema), offline=True)
+    return jsonschema_rs.validator_for(json.loads(schema), offline=True, validate_formats=True)
 
 
 def read_value(node: Any, schema: Schema, name: str = "") -> dict[str, Any]:

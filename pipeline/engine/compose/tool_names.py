@@ -1,4 +1,4 @@
-"""Finds names of tools, in the options of stages, of tools and of a wording, that no registry of a pipeline has."""
+"""Finds names of tools in options that no registry of a pipeline has, and options of tools that no stage reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ...privacy.safe_logs import get_logger
 from ...tools.view import ToolView
 from .stage import Stage
 
-_INSTALLED_LATER = frozenset(("batch", "invalid"))  # of `toolcall_pipeline.builtin`: they need the pipeline
+# Of `toolcall_pipeline.builtin`: they need the pipeline.
+_INSTALLED_LATER = frozenset(("batch", "invalid", "read_result"))
 _OF_A_SERVER = "; it may be one of a server that does not offer it now"
 _logger = get_logger()
 
@@ -59,6 +60,10 @@ def _find_unknown(
     stages: Sequence[Stage], registries: Sequence[ToolView], wording: Wording | None, known: set[str]
 ) -> Iterator[_Named]:
     tools = [tool for registry in registries for tool in registry]
+    if not any(stage.placement.kind == "check_result" for stage in stages):
+        for tool in (tool for tool in tools if tool.ensure is not None):
+            lacks = "needs the stage CheckResult, which the pipeline lacks; put it in: .after('retry', CheckResult())"
+            yield _Named(f"tool {tool.name!r}: `ensure` {lacks}", may_come=False)
     of_servers = {tool.name for tool in tools if tool.is_remote}
     for where, name in _list_names(stages, registries, wording):
         if name not in known and name not in _INSTALLED_LATER:

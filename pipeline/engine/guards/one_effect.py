@@ -205,5 +205,6 @@ def as_maybe_landed(error: E) -> E:
 
 def denies_effect(error: Any) -> bool:
     """Whether an error that a stage puts in place of the inside's answer lets the model believe that nothing ran."""
-    landed = landed_of(Failure(error)) if type(error) is Unavailable else getattr(error, "landed", "no")
+    said = landed_of(Failure(error))
+    landed = said if type(error) is Unavailable or said == "yes" else getattr(error, "landed", "no")
     return getattr(error, "body", "unsaid") != "ran" and landed == "no"

@@ -1,19 +1,27 @@
-"""OutputForm: the form of a tool's return value, as MCP declares it: an object, with a JSON Schema."""
+"""OutputForm: the declared form of a tool's result: an object with a JSON Schema, as MCP has it."""
 
 from __future__ import annotations
 
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, cast, get_type_hints
 
 import attrs
 
 from ..base.foreign_values import FaultBarrier, or_default
 from ..base.introspection import unwrap
+from ..base.setup_error import SetupError
+from ..engine.errors import Problem
 from ..messages.text import replace_surrogates
 from ..messages.values import to_data
-from ..tools import Tool
+from ..parameters.schema import NOUNS, json_type
+from ..privacy import PublicText
+from .definition import Tool
+
+if TYPE_CHECKING:
+    from ..parameters.jsonschema_errors import ProblemFinder
+    from ..parameters.limits import Growth
 
 _RESULT: Final = "result"  # the key of a value that is not an object; the official SDK has the same
 _TEXT: Final = ("string", "null")  # a result of these types alone is sent as text, and needs no form
@@ -29,13 +37,17 @@ class OutputForm:
         schema: The JSON Schema that clients read. Its root is an object.
         is_wrapped: Whether the value stands under ``result``, because it is not an object.
         _is_valid: Whether a structured value fits the schema.
+        _growth: How the time of a check grows with depth. None: it does not.
+        _find: Lists what is wrong with an object that does not fit.
         _dump: Another way to write the value, for types that pydantic writes in a form of its own. None: there is none.
     """
 
     schema: Mapping[str, Any] = attrs.field(repr=False)
     is_wrapped: bool
     _is_valid: Callable[[Any], bool] = attrs.field(repr=False)
+    _find: Callable[[dict[str, Any]], tuple[Problem, ...]] = attrs.field(repr=False)
     _dump: Callable[[Any], Any] | None = attrs.field(default=None, repr=False)
+    _growth: Growth | None = attrs.field(default=None, repr=False)
 
     def structure(self, value: object, data: Any, text: str) -> dict[str, Any] | None:
         """The value as structured content, or None: it does not fit the schema, so clients would refuse it.
@@ -49,6 +61,29 @@ class OutputForm:
         if structured is None and self._dump is not None:
             structured = self._fit_dumped(value, self._dump)
         return structured
+
+    def find_problems(self, value: object) -> tuple[Problem, ...]:
+        """List what is wrong with what a tool returned; empty if it fits, or if a check would take too long.
+
+        Text is read as JSON where it would fit so: a tool may write its object itself. Paths begin with ``result``.
+        """
+        data, text = to_data(value)
+        if self._growth is not None and self._growth.is_too_slow(data):
+            return ()
+        if self.structure(value, data, text) is not None:
+            return ()
+        if isinstance(value, str) and self._dump is None and (read := _read_json(value)) is not None:
+            if self.structure(read, *to_data(read)) is not None:
+                return ()
+            data = read
+        else:
+            data = json.loads(replace_surrogates(text))  # halves of surrogate pairs cannot be read
+        structured: Any = {_RESULT: data} if self.is_wrapped else data
+        if not isinstance(structured, dict):
+            return (Problem("", "type", PublicText("an object"), NOUNS.get(json_type(data), "")),)
+        return self._find(cast("dict[str, Any]", structured)) or (
+            Problem("", "type", PublicText("of the declared form")),
+        )
 
     @or_default(None)  # pydantic raises what the methods of a foreign value raise
     def _fit_dumped(self, value: object, dump: Callable[[Any], Any]) -> dict[str, Any] | None:
@@ -119,7 +154,8 @@ def _says_nothing(schema: Mapping[str, Any]) -> bool:
 def _make_form(schema: Mapping[str, Any], dump: Callable[[Any], Any] | None) -> OutputForm | None:
     import jsonschema_rs
 
-    from ..parameters.jsonschema_errors import PATTERNS
+    from ..parameters.jsonschema_errors import PATTERNS, ProblemFinder
+    from ..parameters.limits import find_growth
 
     whole = dict(schema)
     is_wrapped = not _is_object(whole)
@@ -131,7 +167,9 @@ def _make_form(schema: Mapping[str, Any], dump: Callable[[Any], Any] | None) -> 
     try:
         validator = jsonschema_rs.validator_for(whole, offline=True, pattern_options=PATTERNS, validate_formats=True)
         is_valid = validator.is_valid  # clients look at formats too
-    except (ValueError, RecursionError, jsonschema_rs.ReferencingError):
+        readings, growth = find_growth(whole, tagged=False)
+        finder = ProblemFinder(validator, whole, whole, readings)
+    except (SetupError, ValueError, RecursionError, jsonschema_rs.ReferencingError):
         return None
 
     def fits(value: Any) -> bool:
@@ -140,7 +178,23 @@ def _make_form(schema: Mapping[str, Any], dump: Callable[[Any], Any] | None) -> 
         except ValueError:  # a number that the validator cannot read
             return False
 
-    return OutputForm(whole, is_wrapped, fits, dump)
+    def find(value: dict[str, Any]) -> tuple[Problem, ...]:
+        found = _list_problems(finder, value)
+        if is_wrapped:
+            return found
+        return tuple(attrs.evolve(each, path=f"{_RESULT}.{each.path}" if each.path else "") for each in found)
+
+    return OutputForm(whole, is_wrapped, fits, find, dump, growth)
+
+
+@or_default(None)  # also a text that is nested too deeply
+def _read_json(text: str) -> Any:
+    return json.loads(text)
+
+
+@or_default(())  # a value that the validator cannot read
+def _list_problems(finder: ProblemFinder, value: dict[str, Any]) -> tuple[Problem, ...]:
+    return finder.find(value)
 
 
 def _is_object(schema: Mapping[str, Any]) -> bool:
