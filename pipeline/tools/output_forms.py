@@ -21,7 +21,7 @@ from .definition import Tool
 
 if TYPE_CHECKING:
     from ..parameters.jsonschema_errors import ProblemFinder
-    from ..parameters.limits import Growth
+    from ..parameters.schema_limits import Growth
 
 _RESULT: Final = "result"  # the key of a value that is not an object; the official SDK has the same
 _TEXT: Final = ("string", "null")  # a result of these types alone is sent as text, and needs no form
@@ -155,7 +155,7 @@ def _make_form(schema: Mapping[str, Any], dump: Callable[[Any], Any] | None) -> 
     import jsonschema_rs
 
     from ..parameters.jsonschema_errors import PATTERNS, ProblemFinder
-    from ..parameters.limits import find_growth
+    from ..parameters.schema_limits import find_growth
 
     whole = dict(schema)
     is_wrapped = not _is_object(whole)
