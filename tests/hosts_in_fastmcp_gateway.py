@@ -24,7 +24,8 @@ from mcp.types import ToolListChangedNotification
 from toolcall_pipeline import Approvals
 from toolcall_pipeline.hosts import gateway
 from toolcall_pipeline.hosts.gateway import make_gateway
-from toolcall_pipeline.policies import RelayPolicy
+from toolcall_pipeline.middlewares import Policy
+from toolcall_pipeline.policies import PolicyRule, RelayPolicy, RuleSet
 from toolcall_pipeline.policies.relay_policy import ToolPolicy
 from toolcall_pipeline.stores import SQLite
 
@@ -340,3 +341,14 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
         assert (ended.returncode, ended.stdout) == (2, "")
         assert f"{config}: mcpServers.one" in ended.stderr
         assert told in ended.stderr
+
+
+async def test_rules_that_are_read_again_hide_what_they_deny_now(tmp_path: Path) -> None:
+    """Rules from code and from a file that is read again are those of `standard`; the list follows them."""
+    rules = RuleSet((PolicyRule("deny", tool="*_write"),))
+    file = tmp_path / "policy.toml"
+    file.write_text('[[rules]]\ntool = "*_write"\naction = "deny"\n')
+    for policy in (rules, Policy(file, reload=True)):
+        async with Client(make_gateway(servers(tmp_path, "one", "two"), policy=policy)) as client:
+            assert await names(client) == {"one_echo", "two_echo"}
+            assert kind(await ask(client, "two_write", n=1)) == "permission"

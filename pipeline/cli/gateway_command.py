@@ -38,20 +38,25 @@ def gateway(
         CommandError: FastMCP is not installed, or the configuration, the policy or an option is wrong.
     """
     try:
-        from ..hosts.gateway import make_gateway
-
         said = RelayPolicy() if policy is None else read_policy(policy)
         said = attrs.evolve(said, **{name: each for name, each in worded._asdict().items() if each is not None})
         configure_telemetry(said)
         logging.getLogger("fastmcp").setLevel(logging.CRITICAL)  # each lost call would be a stack trace
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
         kept = None if store is None else make_store(store)
-        server = make_gateway(config, policy=said, trust_annotations=trust_annotations, store=kept, journal=journal)
+        server = _make(config, policy=said, trust_annotations=trust_annotations, store=kept, journal=journal)
         code = anyio.run(_serve, server)
     except (ImportError, SetupError) as exc:
         raise CommandError(str(exc)) from exc
     exit_without_threads(code)  # one of them may wait for a line of stdin
     return code
+
+
+def _make(config: Path, **options: Any) -> Any:
+    from ..hosts import gateway as room
+
+    make: Any = vars(room)["make_gateway"]  # its class is known where FastMCP is installed, and only there
+    return make(config, **options)
 
 
 async def _serve(server: Any) -> int:

@@ -10,18 +10,21 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from os import PathLike
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 import attrs
 from pydantic import ValidationError
 
+from toolcall_pipeline.middlewares import Policy
+
 from ..base import timing
+from ..base.options import refuse
 from ..base.setup_error import SetupError
 from ..engine.compose import Pipeline
 from ..engine.errors import Unavailable
 from ..mcp.policy_pipeline import make_pipeline
-from ..policies import RelayPolicy, read_policy
+from ..policies import RelayPolicy, RuleSet, read_policy
 from ..privacy import get_logger, neutralise, scrub
 from ..tools import Tool, ToolRegistry
 from .framework import requires
@@ -51,7 +54,7 @@ _LOG = get_logger()
 def make_gateway(
     config: GatewayConfig,
     *,
-    policy: str | PathLike[str] | RelayPolicy | None = None,
+    policy: str | PathLike[str] | RelayPolicy | RuleSet | Policy | None = None,
     trust_annotations: bool = False,
     name: str = "toolcall gateway",
     auth: Any = None,
@@ -64,8 +67,8 @@ def make_gateway(
 
     Args:
         config: The path of a JSON file, or what it holds, see `read_servers`.
-        policy: The path of a policy file, with all that the guide of the proxy lists, or a `RelayPolicy`. Default
-            None: none.
+        policy: The path of a policy file, with all that the guide of the proxy lists, or a `RelayPolicy`; or rules
+            alone, as `standard` takes them, such as ``Policy(path, reload=True)``. Default None: none.
         trust_annotations: Whether hints of the servers on the effects of their tools are believed, as the option of
             the policy. Default False: each tool may change something.
         name: The name that clients are told. Default "toolcall gateway".
@@ -76,7 +79,14 @@ def make_gateway(
     Raises:
         SetupError: The configuration, the policy or an option is wrong.
     """
-    said = policy if isinstance(policy, RelayPolicy) else RelayPolicy() if policy is None else read_policy(policy)
+    if isinstance(policy, (RuleSet, Policy)):
+        said, options["policy"] = RelayPolicy(), policy
+    elif policy is None or isinstance(policy, RelayPolicy):
+        said = policy or RelayPolicy()
+    else:
+        if not isinstance(cast("object", policy), (str, PathLike)):
+            refuse("make_gateway", "policy", "the path of a policy file, a RuleSet or a Policy", policy)
+        said = read_policy(policy)
     said = attrs.evolve(said, trust_annotations=said.trust_annotations or trust_annotations)
     servers: list[_Server] = []
     calls = _GatewayCalls(servers, said, options)
@@ -89,6 +99,7 @@ def make_gateway(
             yield
         finally:
             with anyio.CancelScope(shield=True):
+                await calls.stop_trying()
                 for each in servers:
                     await each.close()
                 await calls.host.pipeline.aclose()
@@ -99,7 +110,7 @@ def make_gateway(
     return gateway
 
 
-class _Connection(ProxyClient):  # type: ignore[misc, type-arg, unused-ignore]  # untyped where FastMCP is missing
+class _Connection(ProxyClient[Any]):  # type: ignore[misc, unused-ignore]  # untyped where FastMCP is missing
     """A client of one server, which tells a call that was never sent from one that was lost."""
 
     note_failure: Callable[[Exception], None]
@@ -121,15 +132,16 @@ class _Server(ProxyProvider):  # type: ignore[misc, unused-ignore]  # as above
         self._rest, self._rests_until = _FIRST_REST, 0.0
         self.was_listed = False
         facts = dict(server.facts)
-        renamed, shown, left_out = (facts.pop(key, None) for key in ("tools", "include_tags", "exclude_tags"))
+        renamed: dict[str, Any] = facts.pop("tools", {})
+        shown, left_out = facts.pop("include_tags", None), facts.pop("exclude_tags", None)
         try:
             entry: Any = (StdioMCPServer if "command" in facts else RemoteMCPServer)(**facts)
-            changed = {each: ToolTransformConfig.model_validate(how) for each, how in (renamed or {}).items()}
+            changed = {each: ToolTransformConfig.model_validate(how) for each, how in renamed.items()}
             self._transport = entry.to_transport()
         except ValidationError as exc:
             told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in exc.errors())
             raise SetupError(f"{server.place}: {told}") from None  # without what was given: it may hold a secret
-        base = _Connection(
+        base: Any = _Connection(
             self._transport,
             mode="auto",  # a server may know one version of the protocol alone, and its process is shared
             timeout=None if entry.timeout is None else entry.timeout / 1_000,
@@ -137,7 +149,7 @@ class _Server(ProxyProvider):  # type: ignore[misc, unused-ignore]  # as above
             forward_incoming_headers=False,  # a client's token is for the gateway
         )
         base.note_failure = self._go_away
-        super().__init__(base.new)
+        super().__init__(base.new)  # pyright: ignore[reportUnknownMemberType]  # of FastMCP
         if changed:
             self.add_transform(ToolTransform(changed))
         if shown is not None:
@@ -197,7 +209,7 @@ class _GatewayHost(Host):
     registry: ToolRegistry
     pipeline: Pipeline
 
-    def __init__(self, policy: RelayPolicy, **options: Any) -> None:
+    def __init__(self, policy: RelayPolicy, /, **options: Any) -> None:
         self.policy = policy
         self.changes = 0  # how often the tools that a client may call became others
         self._known: dict[str, HostTool | None] = {}  # as they were offered; None: nobody has seen it
@@ -242,9 +254,9 @@ class _GatewayHost(Host):
 
     def hides(self, name: str) -> bool:
         """Whether the policy lets no call of this tool pass."""
-        rules = self.policy.rules
+        stages = [stage.obj for stage in self.pipeline.entries if isinstance(stage.obj, Policy)]
         return name in self.registry and (
-            self.policy.of_tool(name).closed or (rules is not None and rules.denies_all(self.registry[name]))
+            self.policy.of_tool(name).closed or any(each.rules.denies_all(self.registry[name]) for each in stages)
         )
 
     def _list_open(self) -> list[str]:
@@ -324,6 +336,12 @@ class _GatewayCalls(ToolcallMiddleware):
         elif not all(each.was_listed or each.is_away for each in self._servers):
             await server.list_tools(run_middleware=False)  # so that the nearest of all names is suggested
         return name, {}
+
+    async def stop_trying(self) -> None:
+        """End what tries servers again."""
+        for task in self._trying:
+            task.cancel()
+        await asyncio.gather(*self._trying, return_exceptions=True)
 
     def _try_again(self, server: _Server) -> None:
         task = asyncio.create_task(server.list_tools())

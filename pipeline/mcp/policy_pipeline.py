@@ -11,13 +11,13 @@ from ..policies.relay_policy import RelayPolicy
 from ..tools import ToolRegistry
 
 
-def make_pipeline(registry: ToolRegistry, policy: RelayPolicy, **options: Any) -> Pipeline:
+def make_pipeline(registry: ToolRegistry, policy: RelayPolicy, /, **options: Any) -> Pipeline:
     """The pipeline that calls pass, for a registry that is filled later.
 
     Args:
         registry: The tools.
         policy: The operator's decisions about them.
-        **options: Options of `standard`, which stand above those of the policy.
+        **options: Options of `standard`, which stand above those of the policy; ``policy=`` replaces its rules.
     """
     telemetry = policy.telemetry
     trace = Trace(
