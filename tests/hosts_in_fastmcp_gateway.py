@@ -220,6 +220,19 @@ async def test_policy_and_configuration_hide_and_rename_tools(tmp_path: Path) ->
     assert written(tmp_path, "one") == written(tmp_path, "two") == []
 
 
+async def test_a_policy_for_a_tool_that_no_server_has_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once all servers have been there: a name without its prefix would guard nothing in silence."""
+    policy = RelayPolicy(tools={"write": ToolPolicy(closed=True), "one_echo": ToolPolicy(verify_with="one_write")})
+    async with Client(make_gateway(servers(tmp_path, "one", "two"), policy=policy)) as client:
+        for _ in range(2):
+            await names(client)
+    assert [each.getMessage() for each in caplog.records if "policy names" in each.getMessage()] == [
+        "the policy names a tool that the server does not have: write"
+    ]
+
+
 async def test_a_person_approves_and_the_repeated_call_runs(tmp_path: Path) -> None:
     """One store for all: a call waits, is approved, runs once when it is repeated, and the next one waits again."""
     file, store = tmp_path / "policy.toml", tmp_path / "calls.db"

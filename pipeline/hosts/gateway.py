@@ -233,7 +233,7 @@ class _GatewayHost(Host):
         for name, tool in listed.items():
             self._put(name, describe_tool(tool))
             self.registry.reopen(name, _AWAY)
-        if server.was_listed and before != set(self._list_open()):
+        if before != set(self._list_open()):
             self.changes += 1
 
     def close_tools(self, server: _Server) -> None:
@@ -296,6 +296,7 @@ class _GatewayCalls(ToolcallMiddleware):
 
     def __init__(self, servers: list[_Server], policy: RelayPolicy, options: Mapping[str, Any]) -> None:
         self._servers, self._policy = servers, policy
+        self._has_warned = False
         self._told = 0  # the number of changes that clients know of
         self._trying: set[asyncio.Task[Any]] = set()
         super().__init__(None, **options)
@@ -307,6 +308,10 @@ class _GatewayCalls(ToolcallMiddleware):
         """The tools of the servers that are there, without those that the policy closes."""
         tools = await call_next(context)
         self._told = self.host.changes
+        if not self._has_warned and all(each.was_listed for each in self._servers):
+            self._has_warned = True
+            for mistake in self._policy.find_unknown_tools(self.host.registry.tools):
+                _LOG.warning("%s", mistake)
         return [each for each in tools if not self.host.hides(each.name)]
 
     async def on_call_tool(self, context: Any, call_next: Any) -> Any:
