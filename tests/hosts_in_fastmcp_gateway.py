@@ -32,8 +32,12 @@ from toolcall_pipeline.stores import SQLite
 SERVER = Path(__file__).parent / "support" / "fake_mcp_server.py"
 HTTP_SERVER = """
 import os, sys
-from fastmcp import FastMCP
+from fastmcp import Context, FastMCP
 server = FastMCP("remote")
+
+@server.tool
+async def order(ctx: Context) -> str:
+    return str((await ctx.elicit("How many?", response_type=int)).data)
 
 @server.tool
 def greet(who: str) -> str:
@@ -281,6 +285,12 @@ async def test_tools_that_a_server_adds_and_removes_are_followed(tmp_path: Path)
         assert kind(await ask(client, "one_extra", n=1)) == "unknown_tool"
 
 
+def find_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 @asynccontextmanager
 async def remote(folder: Path, transport: str, port: int) -> AsyncGenerator[None]:
     """A server over HTTP that answers, in a process of its own."""
@@ -304,9 +314,7 @@ async def remote(folder: Path, transport: str, port: int) -> AsyncGenerator[None
 @pytest.mark.parametrize(("transport", "path"), [("http", "/mcp"), ("sse", "/sse")])
 async def test_a_remote_server_that_dies_and_comes_back(tmp_path: Path, transport: str, path: str) -> None:
     """Over HTTP and SSE: a lost call is told as lost, the tools are closed while it is away, and come back with it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = find_port()
     config = servers(tmp_path, "one", far={"url": f"http://127.0.0.1:{port}{path}", "headers": {"X-Who": "me"}})
     async with Client(make_gateway(config)) as client:
         assert kind(await ask(client, "far_greet", who="a")) == "unavailable"
@@ -318,6 +326,19 @@ async def test_a_remote_server_that_dies_and_comes_back(tmp_path: Path, transpor
         assert not (await ask(client, "one_echo", n=1)).is_error
         async with remote(tmp_path, transport, port):
             assert text(await ask(client, "far_greet", who="a")) == "Hello a"
+
+
+async def test_what_a_remote_server_asks_reaches_the_client(tmp_path: Path) -> None:
+    """A client with a handshake is asked by a server with a ``url``, through a connection of its own."""
+    port = find_port()
+    config = servers(tmp_path, "one", far={"url": f"http://127.0.0.1:{port}/mcp"})
+
+    async def answer(*_: Any) -> Any:
+        return {"value": 3}
+
+    client = Client(make_gateway(config), mode="legacy", elicitation_handler=answer)
+    async with remote(tmp_path, "http", port), client:
+        assert text(await ask(client, "far_order")) == "3"
 
 
 def wait_for_end(pid: int) -> None:

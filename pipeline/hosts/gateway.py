@@ -34,11 +34,13 @@ from .host import Host, HostTool
 with requires("fastmcp"):
     from fastmcp import FastMCP
     from fastmcp.mcp_config import RemoteMCPServer, StdioMCPServer
+    from fastmcp.server.dependencies import get_context
     from fastmcp.server.providers.proxy import ProxyClient, ProxyProvider
     from fastmcp.server.transforms import Namespace, ToolTransform
     from fastmcp.server.transforms.visibility import is_enabled
     from fastmcp.tools.tool_transform import ToolTransformConfig
     from mcp.types import ToolListChangedNotification
+    from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
     from .fastmcp import ServerAwayError, ToolcallMiddleware, describe_tool, find_tool
 
@@ -104,7 +106,7 @@ def make_gateway(
                     await each.close()
                 await calls.host.pipeline.aclose()
 
-    gateway = FastMCP(name, middleware=[calls], lifespan=live, auth=auth)
+    gateway = FastMCP(name, middleware=[calls], lifespan=live, auth=auth, dereference_schemas=False)
     for server in servers:
         gateway.add_provider(server)
     return gateway
@@ -143,13 +145,14 @@ class _Server(ProxyProvider):  # type: ignore[misc, unused-ignore]  # as above
             raise SetupError(f"{server.place}: {told}") from None  # without what was given: it may hold a secret
         base: Any = _Connection(
             self._transport,
-            mode="auto",  # a server may know one version of the protocol alone, and its process is shared
+            mode="auto",  # a server may know one version of the protocol alone
             timeout=None if entry.timeout is None else entry.timeout / 1_000,
             init_timeout=patience,
             forward_incoming_headers=False,  # a client's token is for the gateway
         )
         base.note_failure = self._go_away
-        super().__init__(base.new)  # pyright: ignore[reportUnknownMemberType]  # of FastMCP
+        self._base, self._is_remote = base, "url" in facts
+        super().__init__(self._connect)  # pyright: ignore[reportUnknownMemberType]  # of FastMCP
         if changed:
             self.add_transform(ToolTransform(changed))
         if shown is not None:
@@ -158,6 +161,18 @@ class _Server(ProxyProvider):  # type: ignore[misc, unused-ignore]  # as above
             self.disable(tags=set(left_out))
         if server.prefix:
             self.add_transform(Namespace(server.prefix))
+
+    def _connect(self) -> Any:
+        """A client for one request. Questions of a server reach a client with a handshake by a connection that has one.
+
+        The process of a local server is shared by all clients, and so has one version of the protocol.
+        """
+        client = self._base.new()
+        with suppress(RuntimeError):  # no request is answered
+            asked = get_context().request_context
+            if self._is_remote and asked is not None and asked.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+                client.mode = "legacy"
+        return client
 
     @property
     def is_due(self) -> bool:
