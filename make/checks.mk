@@ -81,9 +81,10 @@ test-hosts: .venv/dev $(HOSTS:%=.venv-hosts/%/done)  ## each agent framework: ty
 	for host in $(HOSTS); do \
 		files=$$(ls toolcall_pipeline/hosts/$$host.py benchmarks/hosts/in_$$host.py 2>&-); \
 		[ $$host = openai_agents ] && files="$$files toolcall_pipeline/hosts/openai_names.py"; \
+		[ $$host = fastmcp ] && files="$$files toolcall_pipeline/hosts/gateway.py"; \
 		.venv-hosts/$$host/bin/mypy $$files || exit 1; \
 		$(call pyright_in,.venv-hosts/$$host,$$files) || exit 1; \
-		.venv-hosts/$$host/bin/pytest -q -s -W ignore -o faulthandler_timeout=3600 tests/hosts_in_$$host.py || exit 1; \
+		.venv-hosts/$$host/bin/pytest -q -s -W ignore -o faulthandler_timeout=3600 tests/hosts_in_$$host*.py || exit 1; \
 		.venv-hosts/$$host/bin/python -W ignore -m benchmarks.hosts $$host || exit 1; \
 	done
 

@@ -32,9 +32,9 @@ from toolcall_pipeline import (
 from toolcall_pipeline.adapters import anthropic, bedrock, gemini, mistral, ollama, openai
 from toolcall_pipeline.builtin import install
 from toolcall_pipeline.cli.commands import toolcall
-from toolcall_pipeline.cli.proxy_command import make_pipeline
 from toolcall_pipeline.dialogue import run_turn
 from toolcall_pipeline.hosts.host import Host, HostTool
+from toolcall_pipeline.mcp.policy_pipeline import make_pipeline
 from toolcall_pipeline.mcp.result_blocks import make_error_result, make_result
 from toolcall_pipeline.messages import Conversation, Profile
 from toolcall_pipeline.middlewares import Execute, Resolve, Trace, Validate, standard

@@ -340,6 +340,41 @@ def proxy(**options: Any) -> None:
 
 
 @toolcall.command()
+@click.option(
+    "--policy",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What is decided about the servers and their tools, in TOML, as for `toolcall proxy`.",
+)
+@click.option(
+    "--trust-annotations",
+    is_flag=True,
+    help="Believe what the servers say of the effects of their tools. Without it each tool may change something.",
+)
+@wording_options
+@journal_option
+@store_option
+@click.argument("config", metavar="CONFIG", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def gateway(**options: Any) -> None:
+    """Stand between a client of MCP and several servers.
+
+    CONFIG is a JSON file with `mcpServers`, as clients have it: servers over stdio, HTTP and SSE. Their tools are
+    called SERVER_TOOL, and the calls of all of them pass one pipeline. A server that is away closes its own tools
+    alone. It needs the extra `fastmcp`.
+
+    \b
+    Exit code: 0    the client closed its end
+               2    nothing was served: stderr says why
+               130  interrupted by Ctrl-C (143: by SIGTERM)
+    """  # noqa: D301  # as above
+    from .gateway_command import gateway
+
+    with print_command_errors():
+        code = gateway(**options)
+    sys.exit(code)
+
+
+@toolcall.command()
 @click.argument("target", metavar="MODULE:PIPELINE")
 @click.option(
     "--policy",

@@ -20,20 +20,20 @@ from ..base.options import read_url
 from ..base.setup_error import SetupError
 from ..mcp.child import Child
 from ..mcp.lines import LineReader, LineWriter
+from ..mcp.policy_pipeline import make_pipeline
 from ..mcp.relay import Relay
 from ..mcp.upstream import ServerFailedError
 from ..policies.policy_file import read_policy
 from ..policies.relay_policy import RelayPolicy
 from .loading import keep
+from .named_store import make_store
 from .run.interruption import to_exit_code
 from .shared_options import AS_IT_IS, Worded
 from .stdio import take_stdin, take_stdout
 from .terminal_text import CommandError
 
 if TYPE_CHECKING:
-    from ..engine.compose import Pipeline
     from ..mcp.server import Server
-    from ..tools import ToolRegistry
 
 _Starter: TypeAlias = Callable[[TaskGroup], Awaitable["Server"]]
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
@@ -67,7 +67,7 @@ def proxy(
         if worded != AS_IT_IS:
             words = {name: each for name, each in worded._asdict().items() if each is not None}
             policy = attrs.evolve(policy, **words)
-        _configure_telemetry(policy)
+        configure_telemetry(policy)
         start = _choose_start(command, url, headers, policy)
     except SetupError as exc:
         raise CommandError(str(exc)) from exc
@@ -97,6 +97,7 @@ async def _relay(  # the parts of one connection
                 caught.append(number)
                 scope.cancel()
 
+    kept = None if store is None else make_store(store)
     failed: ServerFailedError | SetupError | None = None
     async with anyio.create_task_group() as group:
         group.start_soon(wait_for_signal, group.cancel_scope)
@@ -104,7 +105,7 @@ async def _relay(  # the parts of one connection
             relay = Relay(
                 partial(start, group),
                 policy,
-                lambda registry: keep(make_pipeline(registry, policy, store), journal),
+                lambda registry: keep(make_pipeline(registry, policy, store=kept), journal),
                 reader,
                 writer,
             )
@@ -118,35 +119,7 @@ async def _relay(  # the parts of one connection
     return to_exit_code(caught[0]) if caught else 0
 
 
-def make_pipeline(registry: ToolRegistry, policy: RelayPolicy, store: str | None = None) -> Pipeline:
-    """The pipeline that calls pass, for a registry that is filled later."""
-    from toolcall_pipeline.middlewares import Timeout, Trace, standard
-
-    from .named_store import make_store
-
-    pipeline = standard(
-        registry,
-        timeout=policy.timeout,
-        attempts=policy.attempts,
-        canonical_names=policy.canonical_names,
-        limits=policy.limits.of_arguments(),
-        wording=policy.wording,
-        store=None if store is None else make_store(store),
-        policy=policy,
-    )
-    telemetry = policy.telemetry
-    trace = Trace(
-        redact=policy.make_redact(),
-        content=None if telemetry is None else telemetry.content,
-        stages=True if telemetry is None else telemetry.stages,
-    )
-    pipeline = pipeline.replace("trace", trace)
-    if policy.timeout is None and any(tool.timeout is not None for tool in policy.tools.values()):
-        pipeline = pipeline.after("retry", Timeout(None))
-    return pipeline
-
-
-def _configure_telemetry(policy: RelayPolicy) -> None:
+def configure_telemetry(policy: RelayPolicy) -> None:
     """Set the SDK up if the policy or the environment says where spans go: to load it takes time."""
     telemetry = policy.telemetry
     if telemetry is None and not any(os.environ.get(name) for name in _EXPORT):

@@ -11,11 +11,13 @@ from weakref import WeakKeyDictionary
 from opentelemetry import trace
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter
 from pydantic import ValidationError as PydanticError
+from returns.result import Failure
 
 from ..adapters.common import is_dict
 from ..base.foreign_values import FaultBarrier, or_default
 from ..engine.call import Call, Outcome, ValidCall, is_failure
 from ..engine.compose import Pipeline
+from ..engine.errors import Unavailable
 from ..mcp.known_clients import KnownClients
 from ..mcp.result_blocks import make_result
 from ..messages import render
@@ -49,7 +51,7 @@ with requires("fastmcp"):
     from fastmcp.utilities.types import get_cached_typeadapter
     from fastmcp.utilities.versions import VersionSpec
     from mcp import MCPError
-    from mcp.types import CallToolResult, ContentBlock
+    from mcp.types import CONNECTION_CLOSED, CallToolResult, ContentBlock
 
 
 __all__ = ["ToolcallMiddleware", "export_tools"]
@@ -86,9 +88,12 @@ class ToolcallMiddleware(Middleware):
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
-        self.host = Host(effects, answers=_KEPT, **options)
+        self.host = self._make_host(effects, answers=_KEPT, **options)
         self._listed: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()  # by server
         self._clients = KnownClients()
+
+    def _make_host(self, effects: Mapping[str, Effect] | None, /, **options: Any) -> Host:
+        return Host(effects, **options)
 
     async def on_call_tool(self, context: Any, call_next: Any) -> ToolResult:
         """Run one call."""
@@ -97,7 +102,7 @@ class ToolcallMiddleware(Middleware):
         with suppress_fastmcp_telemetry():  # the client has asked for no list
             name, offered = await self._find_offered(server, sent.name, version)
         strict = bool(getattr(server, "strict_input_validation", False))
-        pipeline = self.host.offer({name: _describe(tool, strict=strict) for name, tool in offered.items()})
+        pipeline = self.host.offer({name: describe_tool(tool, strict=strict) for name, tool in offered.items()})
         request = context.fastmcp_context.request_context
         call = _make_call(context.fastmcp_context, name, sent.arguments)
         found: Any = pipeline.resolve(call)
@@ -143,7 +148,7 @@ class ToolcallMiddleware(Middleware):
         only tools that this client is shown are suggested. Else the others are there so that each call has the same
         pipeline: as the first call found them, for a list may be a request to another server.
         """
-        name, asked = await _find_tool(server, sent, version)
+        name, asked = await find_tool(server, sent, version)
         if asked is None:
             return sent, {tool.name: tool for tool in await server.list_tools()}
         if server not in self._listed:
@@ -159,7 +164,7 @@ def _count(server: Any, name: str) -> None:
         pass
 
 
-async def _find_tool(server: Any, sent: str, version: Any) -> tuple[str, Any]:
+async def find_tool(server: Any, sent: str, version: Any) -> tuple[str, Any]:
     """The tool that FastMCP would run, with its name, which is not the one that was sent for a tool of an app.
 
     None: there is no such tool.
@@ -171,7 +176,8 @@ async def _find_tool(server: Any, sent: str, version: Any) -> tuple[str, Any]:
     return sent, tool
 
 
-def _describe(tool: Any, *, strict: bool) -> HostTool:
+def describe_tool(tool: Any, *, strict: bool = False) -> HostTool:
+    """The facts that FastMCP knows of one of its tools; ``strict``: as its server validates the arguments."""
     validator = find_validator(tool.fn) if isinstance(tool, FunctionTool) else None
     read = None if validator is None else ValidatorReader(validator, strict=strict)
     client: Any = getattr(tool, "_client", None) if isinstance(tool, OpenAPITool) else None
@@ -228,7 +234,14 @@ _MADE = ("Error calling tool", "Upstream request timed out, please retry", "Rate
 # How a tool made from OpenAPI begins a ValueError: of arguments that make no request, and of a client's own exception.
 _NO_REQUEST = "Error building request for "
 _NO_ANSWER = ("HTTP request timed out (", "Request error (")
+_UNCONNECTED = "Client failed to connect"  # as the client of FastMCP begins it
+_CLOSED = "Connection closed"  # as the SDK says it; servers have errors of their own under its code
+_LOST = "the connection to the server of this tool was lost"
 _TIMED_OUT = "timed out"  # in the text of an MCPError: FastMCP's own time limit of a tool, and a proxy's of a request
+
+
+class ServerAwayError(Exception):
+    """The server behind a proxy could not be reached, so a call of it was not sent."""
 
 
 FOREIGN = (MCPError, FastMCPError, NotFoundError, DisabledError)  # any other exception is the pipeline's to classify
@@ -256,14 +269,20 @@ def read_error(host: Host, call: ValidCall, exc: Exception) -> Any:
         case ValidationError() if isinstance(cause, PydanticError):
             return refuse_arguments(call, cause)
         case ToolError() if cause is not None and str(exc).startswith(_MADE):
-            return _read_cause(host, exc, cause)
+            return _read_cause(host, call, exc, cause)
         case _:
             return host.refuse_authored(exc)
 
 
-def _read_cause(host: Host, exc: ToolError, cause: BaseException) -> Any:
+def _read_cause(host: Host, call: ValidCall, exc: ToolError, cause: BaseException) -> Any:
     told = cause if str(cause) in str(exc) else exc  # the author of a server may hide what errors say
     match cause:
+        case ServerAwayError():
+            return Failure(Unavailable(call.tool.name, "disconnected", body_landed="no"))
+        case MCPError() if cause.error.code == CONNECTION_CLOSED and str(cause).startswith(_CLOSED):
+            raise ConnectionResetError(_LOST) from cause
+        case RuntimeError() if str(cause).startswith(_UNCONNECTED):  # also told of a session that ended in a call
+            raise ConnectionResetError(_LOST) from cause
         case MCPError() if _TIMED_OUT in str(cause):
             raise TimeoutError(str(cause)) from cause
         case MCPError() | NotFoundError() | DisabledError():

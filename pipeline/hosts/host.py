@@ -213,6 +213,7 @@ class Host:
             "description": offered.description,
             "one_request": offered.one_request,
             "effect": effect if effect in _EFFECTS else "mutating",
+            **self._more_facts(name),
         }
         try:
             made = Tool.from_schema(parameters=offered.parameters, **facts)
@@ -223,6 +224,10 @@ class Host:
         made.compile()
         known.append((offered, made))
         return made
+
+    def _more_facts(self, _name: str) -> dict[str, Any]:
+        """Further options of the tool of this name."""
+        return {}
 
     def _make(self, made: Iterable[Tool[..., Any]]) -> Pipeline:
         tools = ToolRegistry()

@@ -140,15 +140,8 @@ class KnownTools:
         if self._has_warned:
             return
         self._has_warned = True
-        told = "%sthe policy names a tool that the server does not have: %s"
-        for name in sorted(self._policy.tools):
-            check = self._policy.of_tool(name).verify_with
-            if name not in definitions:
-                _LOG.warning(told, self._policy.locate("tools", name), neutralise(name))
-            if check and check not in definitions:
-                _LOG.warning(told, self._policy.locate("tools", name, "verify_with"), neutralise(check))
-        for mistake in self._policy.find_taken_names(definitions):  # the pipeline tells of names that no tool has
-            _LOG.warning("%s", neutralise(mistake))
+        for mistake in self._policy.find_unknown_tools(definitions):
+            _LOG.warning("%s", mistake)
 
     def _put(self, name: str, definition: Message) -> None:
         policy = self._policy.of_tool(name)

@@ -14,7 +14,7 @@ from ..base.toml_file import IN_CODE
 from ..messages import Wording
 from ..messages.templates import Texts
 from ..parameters import Limits
-from ..privacy import REDACTED, Redact
+from ..privacy import REDACTED, Redact, neutralise
 from ..tools import Effect, ToolView
 from .rules import RuleSet
 
@@ -219,6 +219,17 @@ class RelayPolicy:
         for name, own in self.renames.items():
             if own in known and (name in known or name in aliases):
                 yield f"{self.locate('renames', name)}{name!r} is the name of a tool already, and means that one"
+
+    def find_unknown_tools(self, known: Collection[str]) -> Iterator[str]:
+        """What the policy says of tools that a server does not have, and names that are taken, in words for a log."""
+        told = "the policy names a tool that the server does not have: "
+        for name in sorted(self.tools):
+            check = self.tools[name].verify_with
+            if name not in known:
+                yield f"{self.locate('tools', name)}{told}{neutralise(name)}"
+            if check and check not in known:
+                yield f"{self.locate('tools', name, 'verify_with')}{told}{neutralise(check)}"
+        yield from map(neutralise, self.find_taken_names(known))  # the pipeline tells of names that no tool has
 
     def check_tools(self, tools: ToolView) -> None:
         """Raise SetupError for the first of the mistakes; an empty registry is not checked."""

@@ -232,6 +232,13 @@ class RuleSet:
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 yield f"{place} names {name!r}, and there is no such tool{hint}"
 
+    def denies_all(self, tool: Tool[..., Any]) -> bool:
+        """Whether it denies each call of a tool, whoever makes it and with whatever arguments."""
+        rules = self._rules_of(tool)
+        if not rules:
+            return self.default == "deny"
+        return rules[0][1].action == "deny" and not rules[0][1].principal and rules[0][1].arguments is None
+
     def _rules_of(self, tool: Tool[..., Any]) -> _Rules:
         """The rules that fit a tool, up to the first that fits every call of it."""
         kept: list[tuple[int, PolicyRule]] = []

@@ -40,12 +40,18 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     if method == "initialize":
         return {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "fake", "version": "1"}}
     if method == "tools/list":
-        return {"tools": TOOLS}
+        other = Path(f"{MODE[4:]}.tools")  # names of further tools
+        more = other.read_text().split() if MODE.startswith("log:") and other.exists() else []
+        return {"tools": [*TOOLS, *({"name": each, "inputSchema": SCHEMA} for each in more)]}
     if method == "tools/call":
         arguments = params.get("arguments", {})
-        if arguments.get("text") == "die":
+        text, told = arguments.get("text"), run(params["name"], arguments)
+        once = Path(text[5:]) if isinstance(text, str) and text.startswith("once:") else None
+        if text == "die" or (once is not None and not once.exists()):
+            if once is not None:
+                once.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return {"content": [{"type": "text", "text": run(params["name"], arguments)}]}
+        return {"content": [{"type": "text", "text": told}]}
     return {}
 
 

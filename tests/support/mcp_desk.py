@@ -14,14 +14,15 @@ import attrs
 
 from support import PATIENT
 from toolcall_pipeline import Pipeline, ToolRegistry
-from toolcall_pipeline.cli.proxy_command import make_pipeline
 from toolcall_pipeline.mcp.jsonrpc import dump, read
 from toolcall_pipeline.mcp.lines import LineReader, LineWriter, LongLine
+from toolcall_pipeline.mcp.policy_pipeline import make_pipeline
 from toolcall_pipeline.mcp.relay import Relay
 from toolcall_pipeline.mcp.server import Server, ServerGoneError
 from toolcall_pipeline.mcp.upstream import ServerFailedError
 from toolcall_pipeline.middlewares import Retry, Trace
 from toolcall_pipeline.policies.relay_policy import RelayPolicy
+from toolcall_pipeline.stores import SQLite
 
 TOOLS: list[dict[str, Any]] = [
     {
@@ -170,7 +171,7 @@ class Desk:
             return await self._runs.receive()
 
     def make_pipeline(self, registry: ToolRegistry) -> Pipeline:
-        made = make_pipeline(registry, self.policy, None if self.store is None else str(self.store)).replace(
+        made = make_pipeline(registry, self.policy, store=None if self.store is None else SQLite(self.store)).replace(
             "retry", Retry(self.policy.attempts, 0)
         )
         return made.replace("trace", Trace(**self.tracing)) if self.tracing else made
