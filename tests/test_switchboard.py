@@ -42,7 +42,7 @@ class Shop:
             self.ran.append("pay")
 
     async def call(self, pipeline: Pipeline, tool: str = "pay", principal: str = "") -> str:
-        """ "": it ran; else the reason why not."""
+        """The reason why it was refused; an empty text: it ran."""
         outcome = await pipeline.call(tool, {}, principal=principal)
         if is_success(outcome):
             return ""
