@@ -18,6 +18,7 @@ from .retry import Retry as Retry
 from .reword import Reword as Reword
 from .shape import Shape as Shape
 from .standard_stack import standard as standard
+from .switchboard import Switchboard as Switchboard
 from .timeout import Timeout as Timeout
 from .trace import Trace as Trace
 from .validate import Validate as Validate

@@ -14,7 +14,6 @@ from returns.result import Failure, Success
 
 from ..approvals import RESUMED, Approval, Approvals, Grant, Grants, Requests
 from ..approvals.approval_requests import Kept, Row, decide, read_approval, read_state
-from ..approvals.approvals import is_same_name
 from ..approvals.joining import Joining, make_call
 from ..approvals.uses import Uses
 from ..audit import note_decision
@@ -29,6 +28,7 @@ from ..policies import RuleSet
 from ..policies.plan import remark_on_plan
 from ..policies.rule_file import RuleFile
 from ..privacy import approved, get_logger
+from ..stage_state.switches import fold_name
 from ..stores import Memory, Store, StoreError
 from ..tools.tool_memory import ToolMemory
 
@@ -326,7 +326,9 @@ class Approve:
     async def _find_grant(self, call: ValidCall) -> Grant | None:
         """A grant that covers a call; with ``four_eyes`` none of the one who asks."""
         found = await self._grants.find(call)
-        return next((each for each in found if not (self.four_eyes and is_same_name(each.by, call.principal))), None)
+        return next(
+            (each for each in found if not (self.four_eyes and fold_name(each.by) == fold_name(call.principal))), None
+        )
 
     async def _join(self, call: ValidCall, version: str, reason: object, grant: Grant | None) -> Kept | None:
         """The approval of a call, of which somebody is told if it is new. None: a grant covers the call."""

@@ -40,7 +40,7 @@ class Available:
 
     def __call__(self, call: R) -> R | Failure[Unavailable]:
         """The same call; or Unavailable, with the reason why its tool is closed."""
-        closed = self.registry.closed
-        if closed and (why := closed.get(call.tool.name)) is not None:
+        registry = self.registry
+        if registry.closed and (why := registry.find_closed(call.tool.name, call.principal)) is not None:
             return Failure(why)
         return call

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import attrs
 from returns.result import Failure, Success
 
+from ..base import timing
 from ..base.event_loops import is_failure_of_body
 from ..base.options import check_function, read_by_name, refuse
 from ..base.setup_error import SetupError
@@ -114,7 +115,11 @@ class Execute:
                 return await self._run(call)
             params = tool.copy_params(params)  # as below
         try:
-            if guards is not None and (guards.gate is None or guards.gate.closed):
+            if guards is not None and (
+                guards.gate is None
+                or guards.gate.closed
+                or (guards.board is not None and timing.now() >= guards.board.until)
+            ):
                 guards.begin(call)
             value: object = await tool.fn(**params)  # as Loop does where no guard counts the body
             if type(value) in PLAIN_TYPES:

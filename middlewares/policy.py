@@ -48,7 +48,8 @@ class Policy:
 
     Args:
         rules: The path of a policy file, see `read_rules`, or a `RuleSet`.
-        reload: Whether the rules of the file are read again when it has changed, see `RuleFile`. Default False.
+        reload: Whether the rules are read again, within a second, when the file has changed, see `RuleFile`. Default
+            False.
 
     Attributes:
         source: The rules, or the file that has them.
@@ -81,6 +82,11 @@ class Policy:
     def rules(self) -> RuleSet:
         """The rules that hold now."""
         return self.source if isinstance(self.source, RuleSet) else self.source.rules
+
+    @property
+    def resources(self) -> tuple[RuleFile, ...]:
+        """The file, which a timer of the pipeline looks at."""
+        return () if isinstance(self.source, RuleSet) else (self.source,)
 
     def widened(self, tools: ToolView, actions: Collection[Action]) -> Policy:
         """A copy whose file, when it is read again, may use the stages of further actions, and name these tools."""

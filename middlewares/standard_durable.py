@@ -20,6 +20,7 @@ from .dry_run import DryRun
 from .ledger import Ledger
 from .policy import Policy
 from .quota import Quota
+from .switchboard import Switchboard
 
 if TYPE_CHECKING:
     from ..journal import Journal
@@ -51,13 +52,13 @@ def read_policy_option(policy: object) -> RelayPolicy | None:
 def add_stages(
     pipeline: Pipeline, tools: ToolView, store: Store | None, file: RelayPolicy | None, policy: object
 ) -> Pipeline:
-    """The pipeline with a ledger over the store, and with the stages for the rules and the budgets of a policy.
+    """The pipeline with a ledger and a switchboard over the store, and the stages for a policy's rules and budgets.
 
     Raises:
         SetupError: A rule asks a person without a store.
     """
     if store is not None:
-        pipeline = pipeline.before("retry", Ledger(store))
+        pipeline = pipeline.before("retry", Ledger(store)).after("available", Switchboard(store))
     if file is None:
         return pipeline
     innermost = "retry" if store is None else "ledger"

@@ -83,7 +83,8 @@ def standard(
             `returned_error`, see `Execute`. Default None: what they return is a success.
         wording: How the texts for the model are worded, wherever they are read. Default None: as by default.
         store: Where it is kept what began and how it ended, such as ``stores.SQLite("calls.db")``; it adds the stage
-            ``ledger`` outside of ``retry``, see `Ledger`. Default None: a conversation is remembered in this process.
+            ``ledger`` outside of ``retry``, see `Ledger`, and ``switchboard``, see `Switchboard`. Default None: a
+            conversation is remembered in this process.
         policy: The path of a policy file, its rules, or the stage, as ``Policy(path, reload=True)``. Rules add the
             stage ``policy`` after ``validate``, and ``dry_run`` and ``approve`` if one of them says so; the latter
             needs ``store``. Each budget adds a `Quota`. Other options of the file count where they are not given here,

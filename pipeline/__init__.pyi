@@ -56,6 +56,7 @@ from .messages import ToolCallError as ToolCallError
 from .messages import Wording as Wording
 from .messages import raise_for_error as raise_for_error
 from .messages import render as render
+from .middlewares import Switchboard as Switchboard
 from .parameters import Limits as Limits
 from .privacy import PublicText as PublicText
 from .privacy import Redact as Redact

@@ -20,8 +20,9 @@ from stalling_relay import StallingRelay
 from store_cases import contend, kill
 from store_worker import MAKE, add_to_pair
 from support import PATIENT
-from toolcall_pipeline import SetupError
+from toolcall_pipeline import SetupError, Switchboard, ToolRegistry, Unavailable, is_success
 from toolcall_pipeline.executors import Process
+from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.stores import Change, Postgres, Redis, StoreError
 from toolcall_pipeline.testing import check_store
 
@@ -93,6 +94,27 @@ async def test_limits_share_a_server(servers: dict[Kind, Running], kind: Kind, c
             await CASES[case](store)
             async for key, _ in store.scan():
                 await store.write(Change(key, None))
+
+
+async def test_a_switch_reaches_every_pipeline(servers: dict[Kind, Running], kind: Kind) -> None:
+    """What is paused over one connection is closed over another one, and open again after."""
+    tools = ToolRegistry()
+
+    @tools.tool
+    async def pay() -> None: ...
+
+    stores = [MAKE[kind](servers[kind].address()) for _ in range(2)]
+    with anyio.fail_after(PATIENT):
+        async with standard(tools, store=stores[0]) as pipeline, Switchboard(stores[1]) as board:
+            assert is_success(await pipeline.call("pay", {}))
+            await board.pause("pay", by="ann", why="it burns")
+            while "pay" not in tools.closed:  # noqa: ASYNC110  # a store sends no event
+                await anyio.sleep(0.01)
+            assert (await pipeline.call("pay", {})).failure() == Unavailable("pay", "paused")
+            assert (await board.resume("pay", by="ann")).standing == ()
+            while tools.closed:  # noqa: ASYNC110  # as above
+                await anyio.sleep(0.01)
+            assert is_success(await pipeline.call("pay", {}))
 
 
 @pytest.mark.parametrize("name", TRIALS)

@@ -523,7 +523,7 @@ async def test_rules_and_effects_say_what_needs_a_decision() -> None:
         (PolicyRule("approve", arguments={"properties": {"cents": {"minimum": 9}}}, tool="pay"),), version="7"
     )
     by_rules = standard(tools, store=store, policy=rules)
-    assert by_rules.stages[3:6] == ("validate", "policy", "approve")
+    assert by_rules.stages[4:7] == ("validate", "policy", "approve")
     assert kind_of(await by_rules.call("pay", {"cents": 9}, id="1")) == "awaiting_approval"
     assert kind_of(await by_rules.call("pay", {"cents": 8}, id="2")) is None
     (waiting,) = await Approvals(store).pending()

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -432,6 +433,22 @@ async def test_calls_that_are_too_old_or_too_many_go(tmp_path: Path) -> None:
     assert kept[-1] == "large_299"
     assert 50 < len(kept) < 110
     assert path.stat().st_size < 1_200_000
+
+
+async def test_a_journal_is_bounded_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """By default what is older than 30 days goes, and the log says so once; None keeps all."""
+    path = tmp_path / "calls.db"
+    forms = await record(path)
+    old = time.time() - 31 * 86_400
+    for journal, stays in ((Journal(path, days=None, megabytes=None), True), (Journal(path), False)):
+        for _ in range(2):
+            with JournalFile.open(path) as file:
+                file.write([{**forms[0], "id": "old", "at": round(old * 1e9)}])
+            async with journal:
+                pass
+            assert ("old" in {form["id"] for form in forms_of(path)}) is stays
+        told = "the journal removes calls, older than 30 days and the oldest of more than 500 MB"
+        assert caplog.text.count(told) == (0 if stays else 1)
 
 
 async def test_lines_in_and_out(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from toolcall_pipeline.middlewares import (
     Retry,
     Reword,
     Shape,
+    Switchboard,
     Timeout,
     Trace,
     Validate,
@@ -154,6 +155,10 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "content": [3, None],
             "when_away": [3, "a", None],
         },
+    ),
+    Switchboard: (
+        {"store": Memory()},
+        {"store": [3, None, Memory], "on_away": [3, None, "open"], "secret": [3, "a", bytes(65)]},
     ),
     DryRun: ({}, {"rules": [3, "a"]}),
     Policy: ({"rules": RuleSet()}, {"rules": [3, None, b"a", ["a"]], "reload": [1, "a", None]}),

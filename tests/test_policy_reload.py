@@ -6,13 +6,15 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from support import PATIENT
 from toolcall_pipeline import Approvals, Pipeline, SetupError, Success, ToolRegistry
 from toolcall_pipeline.audit import AuditLog
 from toolcall_pipeline.base import timing
 from toolcall_pipeline.middlewares import Audit, Policy, standard
-from toolcall_pipeline.policies import RuleSet
+from toolcall_pipeline.policies import RuleSet, rule_file
 from toolcall_pipeline.stores import Memory
 from toolcall_pipeline.testing import FakeClock
 
@@ -29,6 +31,7 @@ class Desk:
         self.file, self.ran, self.tools, self.store = path / "policy.toml", list[int](), ToolRegistry(), Memory()
         self.clock = FakeClock()
         monkeypatch.setattr(timing, "monotonic", self.clock)
+        monkeypatch.setattr(rule_file, "_TIMER", 1e6)
         self.file.write_text(text)
 
         @self.tools.tool
@@ -107,6 +110,7 @@ async def test_a_rule_whose_stage_is_not_there_keeps_the_rules(desk: Desk, caplo
 async def test_a_file_is_read_when_it_has_stopped_to_change(desk: Desk) -> None:
     """One look may find the half of it."""
     pipeline = desk.open()
+    await pipeline.ready()
     for number in range(5):
         desk.write(ALLOW + "# " + "x" * number)  # another size each time
         desk.clock.now += 1.1
@@ -165,3 +169,24 @@ def test_only_a_file_is_read_again(tmp_path: Path) -> None:
         Policy(tmp_path / "policy.toml", reload=True)
     with pytest.raises(SetupError, match="reload"):
         Policy(RuleSet(), reload=1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_timer_reads_the_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Without a call: the first one after a quiet hour is judged by what the file says, and so is the first of all."""
+    file, ran, tools = tmp_path / "policy.toml", list[str](), ToolRegistry()
+    file.write_text(DENY)
+
+    @tools.tool
+    async def pay(cents: int) -> None:
+        ran.append(f"{cents}")
+
+    pipeline = standard(tools, policy=Policy(file, reload=True))
+    file.write_text(ALLOW + "# changed before anything is open\n")
+    async with pipeline:
+        assert await pipeline.call("pay", {"cents": 500}) == Success(None)
+        file.write_text(DENY + "# and then without a call\n")
+        with anyio.fail_after(PATIENT):
+            while caplog.text.count("takes the place of") < 2:  # noqa: ASYNC110  # a file sends no event
+                await anyio.sleep(0.01)
+        assert (await pipeline.call("pay", {"cents": 500})).failure().kind == "permission"
+    assert ran == ["500"]

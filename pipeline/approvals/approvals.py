@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, cast
-from unicodedata import normalize
 
 import attrs
 
@@ -17,6 +16,7 @@ from ..base.options import check_number, check_type, refuse
 from ..base.setup_error import SetupError
 from ..engine.errors import InvalidParams, MalformedCall
 from ..messages import render
+from ..stage_state.switches import fold_name
 from ..stores import Change, Store
 from ..tools.definition import Tool
 from .approval_requests import Approval, Requests, Row, State, decide, read_approval
@@ -244,12 +244,7 @@ class Approvals:
 
 def is_own_call(row: Row, by: str) -> bool:
     """Whether this is who asked for a call, however the name is written, and may not decide on it therefore."""
-    return bool(row.get("four_eyes")) and is_same_name(row["principal"], by)
-
-
-def is_same_name(one: str, other: str) -> bool:
-    """Whether two names may be those of one person: a doubt costs a refusal."""
-    return normalize("NFKC", one).casefold().strip() == normalize("NFKC", other).casefold().strip()
+    return bool(row.get("four_eyes")) and fold_name(row["principal"]) == fold_name(by)
 
 
 def _describe_decision(row: Row) -> Row:

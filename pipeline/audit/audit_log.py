@@ -86,6 +86,14 @@ class AuditLog:
             await self.store.write(Change(_HEAD, json.dumps(self._seal(0, "")).encode(), None))
         self._has_begun = True
 
+    async def has_begun(self) -> bool:
+        """Whether the store holds a chain, with this secret or another one.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        return await self.store.get(_HEAD) is not None
+
     async def append(self, row: Row) -> str:
         """Append a row: JSON values. It gets ``number``, ``before`` and, if it has none, ``at``.
 
@@ -113,7 +121,7 @@ class AuditLog:
         """
         entry = await self.store.get(_HEAD)
         head = None if entry is None else _read_head(entry.value)
-        if entry is None or head is None or head.keyed != bool(self.secret):
+        if entry is None or head is None or head != self._seal(head.number, head.digest):  # it has another secret
             return ()
         text = _to_text(row)
         value, _, answers = self._extend(entry.value, [text])

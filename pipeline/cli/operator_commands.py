@@ -1,4 +1,4 @@
-"""``toolcall approvals``, ``ledger`` and ``audit``: the store comes first, then the verb."""
+"""``toolcall approvals``, ``ledger`` and ``audit``, and what every group has: the store comes first, then the verb."""
 
 from __future__ import annotations
 
@@ -11,13 +11,20 @@ import click
 from .command_errors import UsageError, print_command_errors
 
 _STORES = "STORE is the path of an SQLite file, redis://… or postgresql://…. It is never made."
-_pass_store = click.pass_obj
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+pass_store = click.pass_obj
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _id = click.argument("part", metavar="ID")
-_by = click.option("--by", default="", metavar="NAME", help="Who decides.  [default: the user of this system]")
+by_option = click.option("--by", default="", metavar="NAME", help="Who decides.  [default: the user of this system]")
+
+secret_file_option = click.option(
+    "--secret-file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Holds the secret of the stage Audit.",
+)
 
 
-class _StoreGroup(click.Group):
+class StoreGroup(click.Group):
     """A group whose commands get the text of STORE, which stands in front of them."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -26,12 +33,14 @@ class _StoreGroup(click.Group):
         self.epilog = _STORES
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Hand STORE on."""
         ctx.obj = ctx.params.pop("store")
         return super().invoke(ctx)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb, and say what is meant where it stands in the place of STORE."""
         store, verb = ctx.params.get("store", ctx.obj), args[0]
         if verb not in self.commands:
             if store in self.commands:
@@ -42,7 +51,7 @@ class _StoreGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=_StoreGroup)
+@click.group(cls=StoreGroup)
 def approvals() -> None:
     """List the calls that wait for a person's decision, and decide; give standing grants.
 
@@ -57,8 +66,8 @@ def approvals() -> None:
 
 @approvals.command("list")
 @click.option("--all", "everything", is_flag=True, help="Also those that are decided or expired.")
-@_json
-@_pass_store
+@json_option
+@pass_store
 def list_(store: str, everything: bool, as_json: bool) -> None:  # noqa: FBT001  # click passes it by name
     """List the calls that wait. Declared secrets are masked."""
     from .store_commands import list_approvals
@@ -69,8 +78,8 @@ def list_(store: str, everything: bool, as_json: bool) -> None:  # noqa: FBT001 
 
 @approvals.command()
 @_id
-@_json
-@_pass_store
+@json_option
+@pass_store
 def show(store: str, part: str, as_json: bool) -> None:  # noqa: FBT001  # as above
     """Show one call, with the arguments as they will run."""
     from .store_commands import show_approval
@@ -81,11 +90,11 @@ def show(store: str, part: str, as_json: bool) -> None:  # noqa: FBT001  # as ab
 
 @approvals.command()
 @_id
-@_by
+@by_option
 @click.option("--arguments", metavar="JSON", help="Run it with these arguments instead.")
 @click.option("--message", default="", help="Words for the record.")
-@_json
-@_pass_store
+@json_option
+@pass_store
 def approve(store: str, part: str, by: str, arguments: str | None, message: str, as_json: bool) -> None:  # noqa: FBT001
     """Let a call run."""
     from .store_commands import decide
@@ -96,10 +105,10 @@ def approve(store: str, part: str, by: str, arguments: str | None, message: str,
 
 @approvals.command()
 @_id
-@_by
+@by_option
 @click.option("--message", default="", help="Words for the model.")
-@_json
-@_pass_store
+@json_option
+@pass_store
 def reject(store: str, part: str, by: str, message: str, as_json: bool) -> None:  # noqa: FBT001  # as above
     """Refuse a call."""
     from .store_commands import decide
@@ -110,12 +119,12 @@ def reject(store: str, part: str, by: str, message: str, as_json: bool) -> None:
 
 @approvals.command()
 @click.argument("tool")
-@_by
+@by_option
 @click.option("--principal", metavar="NAME", help="Whose calls.  [default: those of every caller]")
 @click.option("--conversation", metavar="ID", help="Where.  [default: everywhere]")
 @click.option("--until", metavar="TIME", help="When it ends, such as 2026-12-31T18:00Z.  [default: when it is revoked]")
-@_json
-@_pass_store
+@json_option
+@pass_store
 def grant(  # as above
     store: str,
     tool: str,
@@ -133,8 +142,8 @@ def grant(  # as above
 
 
 @approvals.command()
-@_json
-@_pass_store
+@json_option
+@pass_store
 def grants(store: str, as_json: bool) -> None:  # noqa: FBT001  # as above
     """List the standing grants that hold."""
     from .store_commands import list_grants
@@ -145,8 +154,8 @@ def grants(store: str, as_json: bool) -> None:  # noqa: FBT001  # as above
 
 @approvals.command()
 @_id
-@_json
-@_pass_store
+@json_option
+@pass_store
 def revoke(store: str, part: str, as_json: bool) -> None:  # noqa: FBT001  # as above
     """End a standing grant."""
     from .store_commands import revoke_grant
@@ -155,7 +164,7 @@ def revoke(store: str, part: str, as_json: bool) -> None:  # noqa: FBT001  # as 
         sys.exit(revoke_grant(store, part, as_json=as_json))
 
 
-@click.group(cls=_StoreGroup)
+@click.group(cls=StoreGroup)
 def ledger() -> None:
     """Decide what became of calls that may have taken effect.
 
@@ -169,8 +178,8 @@ def ledger() -> None:
 
 
 @ledger.command("list")
-@_json
-@_pass_store
+@json_option
+@pass_store
 def list_calls(store: str, as_json: bool) -> None:  # noqa: FBT001  # as above
     """Print the calls that may have taken effect."""
     from .store_commands import list_undecided
@@ -182,7 +191,7 @@ def list_calls(store: str, as_json: bool) -> None:  # noqa: FBT001  # as above
 @ledger.command("show")
 @_id
 @click.option("--json", is_flag=True, expose_value=False, help="It is JSON in any case.")
-@_pass_store
+@pass_store
 def show_call(store: str, part: str) -> None:
     """Print what is kept of one call, as JSON. Arguments are never kept."""
     from .store_commands import show_delivery
@@ -196,8 +205,8 @@ def show_call(store: str, part: str) -> None:
 @click.argument("landed", type=click.Choice(["landed", "not-landed"]))
 @click.option("--value", metavar="JSON", help="What the call returned.  [default: null]")
 @click.option("--by", default="", help="Who says so.")
-@_json
-@_pass_store
+@json_option
+@pass_store
 def resolve_call(store: str, part: str, landed: str, value: str | None, by: str, as_json: bool) -> None:  # noqa: FBT001
     """Say whether a call took effect. If it did not, it may run when it comes again."""
     from .store_commands import resolve_call as resolve
@@ -206,15 +215,7 @@ def resolve_call(store: str, part: str, landed: str, value: str | None, by: str,
         sys.exit(resolve(store, part, landed=landed == "landed", value=value, by=by, as_json=as_json))
 
 
-_secret_file = click.option(
-    "--secret-file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Holds the secret of the stage Audit.",
-)
-
-
-@click.group(cls=_StoreGroup)
+@click.group(cls=StoreGroup)
 def audit() -> None:
     """Print the rows of an audit, or verify that they are whole.
 
@@ -226,9 +227,9 @@ def audit() -> None:
 
 
 @audit.command("list")
-@_secret_file
+@secret_file_option
 @click.option("--json", is_flag=True, expose_value=False, help="They are JSON in any case.")
-@_pass_store
+@pass_store
 def list_rows(store: str, secret_file: Path | None) -> None:
     """Print all rows, oldest first, one JSON object a line."""
     from .store_commands import print_audit
@@ -239,9 +240,9 @@ def list_rows(store: str, secret_file: Path | None) -> None:
 
 @audit.command()
 @click.option("--expect", default="", metavar="NUMBER:DIGEST", help="A row that the chain must hold, noted elsewhere.")
-@_secret_file
-@_json
-@_pass_store
+@secret_file_option
+@json_option
+@pass_store
 def verify(store: str, expect: str, secret_file: Path | None, as_json: bool) -> None:  # noqa: FBT001  # as above
     """Say whether a row was changed, removed or inserted."""
     from .store_commands import verify_audit

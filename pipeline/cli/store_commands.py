@@ -1,11 +1,11 @@
-"""The commands over a store: ``toolcall approvals``, ``toolcall ledger`` and ``toolcall audit``."""
+"""The commands over a store: ``toolcall approvals``, ``ledger``, ``audit`` and ``switch``."""
 
 from __future__ import annotations
 
 import getpass
 import json
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -17,8 +17,9 @@ from rich.text import Text
 from ..approvals import Approval, Approvals, Grant
 from ..audit import AuditLog
 from ..messages.text import format_count
-from ..middlewares import Ledger
+from ..middlewares import Ledger, Switchboard
 from ..privacy import dump_neutral_json, neutralise
+from ..stage_state.switches import Switch
 from .named_store import ask_store
 from .terminal_text import CommandError, make_console
 
@@ -253,6 +254,55 @@ def verify_audit(named: str, secret_file: Path | None, expect: str, *, as_json: 
     return 0 if verdict.rows and not verdict.faults else 1
 
 
+def switch_tool(
+    named: str,
+    verb: str,
+    what: Mapping[str, Any],
+    *,
+    by: str,
+    why: str,
+    secret_file: Path | None,
+    as_json: bool,
+    retry_after: float | None = None,
+) -> int:
+    """Pause, resume, disable or enable, and print what stands then.
+
+    Returns:
+        The exit code: 0; 1 if nothing was to be taken back, or another person's switch still stands.
+
+    Raises:
+        CommandError: The store or the file of the secret cannot be read, or an option is wrong.
+    """
+    secret, who = _read_secret(secret_file), by or getpass.getuser()
+    options = {**what, "by": who, "why": why, **({} if retry_after is None else {"retry_after": retry_after})}
+    done = ask_store(named, lambda store: getattr(Switchboard(store, secret=secret), verb)(**options))
+    if as_json:
+        _print_json({"changed": done.changed, "standing": [attrs.asdict(each) for each in done.standing]})
+    elif done.standing:
+        _print_switches(done.standing)
+    else:
+        print("nothing closes it here any more" if done.changed else "nothing was to be taken back")
+    closes = verb in ("pause", "disable")
+    stands = any(each.state == ("paused" if verb == "resume" else "disabled") for each in done.standing)
+    return 0 if closes or (done.changed and not stands) else 1
+
+
+def list_switches(named: str, *, as_json: bool) -> int:
+    """Print what is closed. Returns the exit code.
+
+    Raises:
+        CommandError: The store cannot be read.
+    """
+    found = ask_store(named, lambda store: Switchboard(store).list())
+    if as_json:
+        _print_json([attrs.asdict(each) for each in found])
+    elif found:
+        _print_switches(found)
+    else:
+        print("nothing is closed")
+    return 0
+
+
 async def _find_approval(approvals: Approvals, part: str) -> str:
     if await approvals.get(part) is not None:
         return part
@@ -289,11 +339,15 @@ def _ask_ledger(named: str, ask: Callable[[Ledger], Awaitable[T]]) -> T:
 
 
 def _ask_audit(named: str, secret_file: Path | None, ask: Callable[[AuditLog], Awaitable[T]]) -> T:
-    try:
-        secret = b"" if secret_file is None else secret_file.read_bytes().strip()
-    except OSError as exc:
-        raise CommandError(f"{secret_file}: {exc.strerror}") from exc
+    secret = _read_secret(secret_file)
     return ask_store(named, lambda store: ask(AuditLog(store, secret)))
+
+
+def _read_secret(path: Path | None) -> bytes:
+    try:
+        return b"" if path is None else path.read_bytes().strip()
+    except OSError as exc:
+        raise CommandError(f"{path}: {exc.strerror}") from exc
 
 
 def _read_json(option: str, text: str) -> object:
@@ -336,6 +390,21 @@ def _print_grants(grants: Sequence[Grant], *, as_json: bool, one: bool = False) 
         _print_table(("id", "tool", "principal", "conversation", "until", "given by", "since"), rows)
     else:
         print("there are no grants")
+
+
+def _print_switches(switches: Sequence[Switch]) -> None:
+    rows = [
+        (
+            each.principal or each.tool or "everything",
+            "principal" if each.principal else "tool" if each.tool else "",
+            each.state,
+            each.by,
+            each.at,
+            each.why,
+        )
+        for each in switches
+    ]
+    _print_table(("what", "", "state", "by", "since", "why"), rows)
 
 
 def _write_arguments(found: Approval) -> str:

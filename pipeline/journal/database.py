@@ -128,8 +128,8 @@ class JournalFile:
                 self._connection.execute(_COUNT, (dropped,))
         self._since_look += len(rows)
 
-    def trim(self, days: float | None, megabytes: float | None, *, now: bool = False) -> None:
-        """Drop the oldest rows of a file that is too old or too large.
+    def trim(self, days: float | None, megabytes: float | None, *, now: bool = False) -> int:
+        """Drop the oldest rows of a file that is too old or too large. Returns how many.
 
         Args:
             days: Rows that are older go. None: none.
@@ -137,7 +137,7 @@ class JournalFile:
             now: Look in any case, and not only after 2,000 rows.
         """
         if not now and self._since_look < _BETWEEN:
-            return
+            return 0
         self._since_look = 0
         connection = self._connection
         before = connection.total_changes
@@ -149,9 +149,11 @@ class JournalFile:
                 break
             most = max(1, rows // _SHARE)
             connection.execute("DELETE FROM calls WHERE n IN (SELECT n FROM calls ORDER BY n LIMIT ?)", (most,))
-        if connection.total_changes > before:
+        removed = connection.total_changes - before
+        if removed:
             connection.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return removed
 
     def _measure(self) -> int:
         """Bytes that are in use."""

@@ -58,8 +58,9 @@ class Journal:
     Args:
         path: The file. It is made with the rights of its owner alone.
         content: Whether arguments, results and texts are kept. Default True. False: names, kinds, times and stages.
-        days: Calls that are older are removed. Default None: none is.
-        megabytes: A file that is larger loses its oldest calls. Default None: it may grow as it likes.
+        days: Calls that are older are removed; the log says so once. None: none is. Default 30.
+        megabytes: A file that is larger loses its oldest calls; the log says so once. None: it may grow as it likes.
+            Default 500.
 
     Attributes:
         dropped: How many calls this object has dropped.
@@ -75,8 +76,8 @@ class Journal:
         path: str | os.PathLike[str],
         *,
         content: bool = True,
-        days: float | None = None,
-        megabytes: float | None = None,
+        days: float | None = 30,
+        megabytes: float | None = 500,
     ) -> None:
         if not isinstance(cast("object", path), (str, os.PathLike)) or not str(path):
             raise SetupError(f"Journal: `path` must be the path of a file, not {path!r}")
@@ -87,6 +88,7 @@ class Journal:
         self.dropped = 0
         self._content, self._days, self._megabytes = content, days, megabytes
         self._users = 0  # blocks that hold it open
+        self._has_removed = False
         self._restart_in_child()
         register_after_fork(self._restart_in_child)
         _OPEN.add(self)
@@ -130,7 +132,18 @@ class Journal:
 
     def _check(self) -> None:
         with JournalFile.open(self.path) as file:
-            file.trim(self._days, self._megabytes, now=True)
+            self._trim(file, now=True)
+
+    def _trim(self, file: JournalFile, *, now: bool = False) -> None:
+        if file.trim(self._days, self._megabytes, now=now) and not self._has_removed:
+            self._has_removed = True
+            bounds = [] if self._days is None else [f"older than {self._days:g} days"]
+            bounds += [] if self._megabytes is None else [f"the oldest of more than {self._megabytes:g} MB"]
+            _LOG.warning(
+                "the journal removes calls, %s; `days=` and `megabytes=` of Journal say when: %s",
+                " and ".join(bounds),
+                self.path,
+            )
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -230,7 +243,7 @@ class Journal:
         if self._waiting:
             with self._room:
                 self._room.notify_all()
-        file.trim(self._days, self._megabytes)
+        self._trim(file)
 
     def _make(self, queued: _Queued) -> Row | None:
         with _WRITES:  # a value of the user's that cannot be described must not end the thread

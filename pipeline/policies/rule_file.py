@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from threading import Lock
-from typing import TypeAlias
+from threading import Event, Lock, Thread
+from types import TracebackType
+from typing import Self, TypeAlias
 
+import anyio
 import attrs
 
 from ..base import timing
@@ -18,7 +20,8 @@ from .policy_file import read_policy
 from .relay_policy import RelayPolicy
 from .rules import JUDGED, Action, Decision, RuleSet
 
-_EVERY = 1.0  # seconds between two looks at the file
+_EVERY = 0.3  # seconds between two looks at the file; two of them, and what lies between, are less than one second
+_TIMER = 0.15  # seconds between two of the timer's questions whether a look is due
 _logger = get_logger()
 _Stamp: TypeAlias = tuple[int, ...] | None  # None: there is no such file
 
@@ -27,8 +30,9 @@ _Stamp: TypeAlias = tuple[int, ...] | None  # None: there is no such file
 class RuleFile:
     """Rules that stand for a `RuleSet`: those of the file as it was last right.
 
-    A call looks at the file if the last look was a second ago. A file that has changed is read once two looks have
-    found the same, for it may be in the middle of being written. One that is gone, empty or wrong, that has no rules,
+    While it is open a timer looks at the file, and so does a call where nobody has for a while: what is written holds
+    within a second. A file that has changed is read once two looks have found the same, for it may be in the middle of
+    being written. One that is gone, empty or wrong, that has no rules,
     or that has a rule whose stage or tool the pipeline lacks, is logged, and the rules stay as they are. Its other
     options are read at the start alone. Threads may share it.
 
@@ -51,6 +55,7 @@ class RuleFile:
     _last: _Stamp = attrs.field(init=False, repr=False)  # of the file at the last look
     _next: float = attrs.field(init=False, repr=False)
     _lock: Lock = attrs.field(init=False, repr=False, factory=Lock)
+    _closing: Event = attrs.field(init=False, repr=False, factory=Event)  # of the timer
 
     def __attrs_post_init__(self) -> None:
         register_after_fork(self._renew_lock)
@@ -60,14 +65,33 @@ class RuleFile:
         always: tuple[Action, ...] = ("allow", "deny")
         self.possible = self._rules.actions.union(always)
 
+    async def __aenter__(self) -> Self:
+        """Read the file if it has changed since, and start the timer."""
+        self._next = timing.monotonic()
+        self._look_if_due()
+        if self._last != self._read:
+            await anyio.sleep(_EVERY)  # it may be in the middle of being written
+            self._next = timing.monotonic()
+            self._look_if_due()
+        self._closing = Event()
+        Thread(target=self._keep_looking, args=(self._closing,), name="toolcall-policy", daemon=True).start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End the timer."""
+        self._closing.set()
+
+    def _keep_looking(self, closing: Event) -> None:
+        """In the thread."""
+        while not closing.wait(_TIMER):
+            self._look_if_due()
+
     @property
     def rules(self) -> RuleSet:
         """The rules that hold now."""
-        if timing.monotonic() >= self._next and self._lock.acquire(blocking=False):
-            try:
-                self._look()
-            finally:
-                self._lock.release()
+        self._look_if_due()
         return self._rules
 
     @property
@@ -86,6 +110,13 @@ class RuleFile:
     def needs_approval(self, call: ValidCall) -> str | bool:
         """As `RuleSet.needs_approval`."""
         return self.of(call).needs_approval(call)
+
+    def _look_if_due(self) -> None:
+        if timing.monotonic() >= self._next and self._lock.acquire(blocking=False):
+            try:
+                self._look()
+            finally:
+                self._lock.release()
 
     def _look(self) -> None:
         self._next = timing.monotonic() + _EVERY

@@ -168,9 +168,9 @@ class ToolLocks:
         self._locks.pop(name, None)
         self._update(name)
 
-    def find_gate(self) -> Mapping[str, Unavailable]:
-        """The gate for the locks: a plain dict, unless one of the locks expires."""
-        return ExpiringGate(self._held) if self._expiring else self._oldest
+    def find_gate(self, *, asked: bool = False) -> Mapping[str, Unavailable]:
+        """The gate for the locks: a plain dict, unless one of the locks expires, or each call has to ask it."""
+        return ExpiringGate(self._held) if self._expiring or asked else self._oldest
 
     def count_change(self, gate: Mapping[str, Unavailable] | None = None) -> None:
         """Start a new version, higher than any that the locks before may have produced.

@@ -18,6 +18,7 @@ from .definition import Tool
 from .matching import Spelling
 
 Listener: TypeAlias = Callable[[], object]
+FindClosed: TypeAlias = Callable[[str, object], Unavailable | None]  # of the name of a tool, and who asks
 _LISTENS = FaultBarrier(get_logger(), "a listener of ToolRegistry.on_change failed")
 
 
@@ -48,6 +49,7 @@ class ToolView:
         self.closed = {}
         self._provider_names = provider_names
         self._locks = ToolLocks()
+        self._refusals: dict[Hashable, FindClosed] = {}  # by owner; replaced as a whole, as the listeners
         self._listeners: tuple[Listener, ...] = ()  # replaced as a whole: calling them takes no lock
         self._renew_locks()
         register_after_fork(self._renew_locks)
@@ -233,6 +235,28 @@ class ToolView:
             self._publish()
         self._call_listeners()
 
+    def refuse_with(self, find: FindClosed | None, *, owner: Hashable) -> None:
+        """Close tools to some callers, as an operator closes them to one tenant. They stay in ``definitions()``.
+
+        Args:
+            find: Says why a tool is closed to who asks, or None. It is asked at each call, and again before each body.
+                None: nothing is closed to anybody for this owner any more.
+            owner: The object that closes them.
+        """
+        with self._writing:
+            others = {each: found for each, found in self._refusals.items() if each is not owner}
+            self._refusals = others if find is None else {**others, owner: find}
+            self._publish()
+        self._call_listeners()
+
+    def find_closed(self, name: str, principal: object) -> Unavailable | None:
+        """Why a tool is closed to who asks, now; None: it is open."""
+        why = self.closed.get(name)
+        for find in self._refusals.values() if why is None else ():
+            if (why := find(name, principal)) is not None:
+                return why
+        return why
+
     def on_change(self, listener: Listener) -> Callable[[], None]:
         """Call a function after each change of the registered or closed tools, in the thread that made the change.
 
@@ -260,7 +284,7 @@ class ToolView:
                 listener()
 
     def _publish(self) -> None:
-        gate = self._locks.find_gate()
+        gate = self._locks.find_gate(asked=bool(self._refusals))
         self.closed = self._gate(gate)  # before the version: who reads a new version finds the new gate
         self._locks.count_change(gate)
 
@@ -303,6 +327,9 @@ class _PartialView(ToolView):
 
     def compile(self) -> None:
         self._whole.compile()
+
+    def find_closed(self, name: str, principal: object) -> Unavailable | None:
+        return super().find_closed(name, principal) or self._whole.find_closed(name, principal)
 
     def on_change(self, listener: Listener) -> Callable[[], None]:
         """As for a registry; changes of the registry count too."""

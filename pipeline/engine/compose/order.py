@@ -107,6 +107,9 @@ def _check_placements(stages: Sequence[Stage]) -> None:
         for kind, reason in placement.needs.items():
             if kind not in (inside := kinds[place + 1 :]) and "" not in inside:  # who knows what your own stage does
                 raise SetupError(f"{stage.name} needs {kind} inside of it: {reason}")
+    closing = [stage.name for stage in stages if stage.placement.closes_tools]
+    if len(closing) > 1:
+        raise SetupError(f"{' and '.join(closing)} both close tools from outside; a pipeline has one such stage")
     repeating = [stage.name for stage in stages if stage.placement.repeats]
     if len(repeating) > 1:
         raise SetupError(f"{' and '.join(repeating)} both repeat what is inside of them; a pipeline has one such stage")

@@ -80,6 +80,9 @@ class Pipeline(StageList):
                 end.check_tool(tool)
         for registry in self.registries:
             registry.compile()
+        for stage in stages:
+            if stage.placement.closes_tools:
+                stage.obj.watch(self.registries)
         self._runner = Runner(stages, self.registries, wording, promises)
         self.resources = (*promises.resources, *list_resources(stages))
         self._lifetime = Lifetime(self.resources)

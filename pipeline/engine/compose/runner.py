@@ -36,7 +36,7 @@ from ...tools.view import ToolView
 from ..call import CURRENT_CONVERSATION, Call, Outcome, ResolvedCall, ValidCall
 from ..caller import Origin
 from ..errors import Crashed, ToolError
-from ..guards import Guards, OneEffect
+from ..guards import Board, Guards, OneEffect
 from ..report import (
     CANCELLED,
     CallReport,
@@ -111,7 +111,11 @@ class Runner:
     ) -> None:
         self.wording = wording
         observers = [stage for stage in stages if stage.role == "observe"]
-        inner = with_look_up([stage for stage in stages if stage.role != "observe"])
+        # Asked by the guards, and no frame.
+        board: Board | None = next((stage.obj for stage in stages if stage.placement.closes_tools), None)
+        inner = with_look_up(
+            [stage for stage in stages if stage.role != "observe" and not stage.placement.closes_tools]
+        )
         leading = next(place for place, stage in enumerate(inner) if stage.role != "check")
         first = inner[0] if leading > 0 and inner[0].finds else None
         checks = inner[0 if first is None else 1 : leading]
@@ -131,10 +135,10 @@ class Runner:
         redact = promises.redact_with(getattr(each.obj, "redact", None) for each in observers)
         self.redaction = RedactionPolicy(registries, redact, foreign_text)
         gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
-        self._guards_of_callers = Guards.of_calls(gates, Origin(ref(self)))
+        self._guards_of_callers = Guards.of_calls(gates, Origin(ref(self)), board=board)
         # What a person has changed goes through all stages again, so that stage must know them.
         asks = any(stage.placement.kind == "approve" for stage in stages)
-        self._guards_of_reads = self._guards_of_callers if asks else Guards.of_calls(gates)
+        self._guards_of_reads = self._guards_of_callers if asks else Guards.of_calls(gates, board=board)
         self._has_ledger = any(stage.placement.kind == "ledger" for stage in stages)
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
         answering = [stage for stage in inner[leading:] if stage.placement.runs_body is not False] or inner[leading:]

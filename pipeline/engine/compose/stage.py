@@ -83,6 +83,8 @@ class Placement:
             refuses a name that none of its registries has. An attribute that is None or a function is left alone.
             ``renames.values`` are the values of a mapping, and of ``tools.patterns`` patterns are left alone.
         owns_registry: The attribute ``registry`` of the stage holds tools of the pipeline.
+        closes_tools: A check that closes tools of its own accord, and is no step of a call. A pipeline gives its
+            registries to ``watch`` of it, and asks it before each body; a pipeline has one such stage at most.
     """
 
     kind: str = ""
@@ -97,6 +99,7 @@ class Placement:
     decides: Collection[str] = ()
     tool_options: tuple[str, ...] = ()
     owns_registry: bool = False
+    closes_tools: bool = False
 
 
 ANYWHERE = Placement()

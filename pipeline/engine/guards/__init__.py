@@ -1,11 +1,12 @@
 """Guards: decide whether the body of a tool may begin, and whether a body that began may have taken effect."""
 
 from .call_guards import Guards
-from .guard import Bodies, Guard, NotBegunError, OpenTools, TimeLimit, tool_of
+from .guard import Board, Bodies, Guard, NotBegunError, OpenTools, TimeLimit, tool_of
 from .one_effect import OneEffect, as_not_landed, as_outcome_unknown, denies_effect, landed_of
 from .stage_entry import StageEntry, enter, run_inside, watch_stage
 
 __all__ = [
+    "Board",
     "Bodies",
     "Guard",
     "Guards",

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 from returns.result import Success
 
+from ...base import timing
 from ..errors import Landed
-from .guard import Gate, Guard, NotBegunError, OpenTools, tool_of
+from .guard import Board, Gate, Guard, NotBegunError, OpenTools, tool_of
 from .one_effect import OneEffect, as_maybe_landed, as_not_landed, landed_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Guards:
         counting: Those that count bodies.
         lock: Held while these count; one for each call. None: no guard counts, so there is nothing to lock.
         gate: While it is empty, only guards that count bodies can refuse. None: each guard is always asked.
+        board: Each guard is asked as well once what it knows is too old. None: there is none.
         effect: The one of the effect of this call; those of its callers are outside of it. None: the tool is a read.
         entries: The ends, executors and stages that run the body, that the call is in, outermost first.
     """
@@ -45,6 +47,7 @@ class Guards:
     gate: Gate | None = None
     effect: OneEffect | None = None
     entries: tuple[StageEntry, ...] = ()
+    board: Board | None = None
 
     @staticmethod
     def of(*guards: Guard, outer: Guards | None = None) -> Guards:
@@ -55,32 +58,34 @@ class Guards:
         return made
 
     @staticmethod
-    def of_calls(gates: Sequence[Gate], *unasked: Guard) -> Guards:
+    def of_calls(gates: Sequence[Gate], *unasked: Guard, board: Board | None = None) -> Guards:
         """Guards for all calls that have no guards of a caller: they ask whether the tool is still open.
 
         Args:
             gates: The lists of tools that are closed. With more than one, all are asked for each body.
             unasked: Guards that never refuse.
+            board: What else closes tools. Default None: nothing.
         """
-        asked = (OpenTools(gates),) if gates else ()
-        return Guards((*unasked, *asked), gate=gates[0] if len(gates) == 1 else None)
+        asked = (OpenTools(gates, board),) if gates or board is not None else ()
+        return Guards((*unasked, *asked), gate=gates[0] if len(gates) == 1 else None, board=board)
 
     def add(self, guard: Guard) -> Guards:
         """These, and one more inside of them."""
         each = (*self.each, guard)
         if not guard.counts_bodies:
-            return Guards(each, self.counting, self.lock, None, self.effect, self.entries)
+            return Guards(each, self.counting, self.lock, None, self.effect, self.entries)  # each is asked, always
         counting, lock, effect = (*self.counting, guard), self.lock, self.effect
         if isinstance(guard, OneEffect):
             effect = guard
             if lock is None:
                 lock = guard.lock
             guard.lock = lock
-        return Guards(each, counting, lock or Lock(), self.gate, effect, self.entries)
+        return Guards(each, counting, lock or Lock(), self.gate, effect, self.entries, self.board)
 
     def within(self, entry: StageEntry) -> Guards:
         """The same guards for a call inside of one more end, executor or stage that runs the body."""
-        return Guards(self.each, self.counting, self.lock, self.gate, self.effect, (*self.entries, entry))
+        entries = (*self.entries, entry)
+        return Guards(self.each, self.counting, self.lock, self.gate, self.effect, entries, self.board)
 
     def begin(self, call: Call) -> None:
         """Begin the body now.
@@ -92,7 +97,9 @@ class Guards:
             for entry in self.entries:
                 if entry.alone:
                     entry.give_way()
-            for guard in self.each if self.gate is None or self.gate.closed else self.counting:
+            gate, board = self.gate, self.board
+            asks_all = gate is None or gate.closed or (board is not None and timing.now() >= board.until)
+            for guard in self.each if asks_all else self.counting:
                 if (outcome := guard.refuse(call)) is not None:
                     if call.report is not None:
                         call.report.has_body = False

@@ -114,7 +114,24 @@ class Gate(Protocol):
 
     @property
     def closed(self) -> Mapping[str, Unavailable]:
-        """By the name of the tool. It is false in the common case that none is closed."""
+        """By the name of the tool. It is false in the common case that none is closed, to nobody."""
+        ...
+
+    def find_closed(self, name: str, principal: object) -> Unavailable | None:
+        """Why the tool is closed to who asks; None: it is open."""
+        ...
+
+
+class Board(Protocol):
+    """What closes tools from outside of the process, such as a `Switchboard`."""
+
+    @property
+    def until(self) -> float:
+        """How long what it knows may be gone by, by `timing.now`. From then on each body asks it."""
+        ...
+
+    def find_closed(self, name: str, principal: object) -> Unavailable | None:
+        """As `Gate.find_closed`, once it knows."""
         ...
 
 
@@ -124,15 +141,19 @@ class OpenTools(Guard):
 
     Args:
         gates: The registries that `Available` asks.
+        board: Is asked before them. None: there is none.
     """
 
     gates: Sequence[Gate]
+    board: Board | None = None
 
     def refuse(self, call: Call) -> Outcome | None:
         """Unavailable with the reason, if the tool is closed now."""
+        if (tool := tool_of(call)) is None:
+            return None
+        if self.board is not None and (reason := self.board.find_closed(tool.name, call.principal)) is not None:
+            return Failure(reason)
         for gate in self.gates:
-            closed = gate.closed
-            tool = tool_of(call) if closed else None
-            if tool is not None and (reason := closed.get(tool.name)) is not None:
+            if gate.closed and (reason := gate.find_closed(tool.name, call.principal)) is not None:
                 return Failure(reason)
         return None
