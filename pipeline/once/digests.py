@@ -64,8 +64,12 @@ def join_digest(*parts: str, secret: bytes = b"") -> str:
         parts: The texts.
         secret: A key, at most 64 bytes: without it a text cannot be guessed from its digest. Default: none.
     """
-    encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
-    data = b"".join([b"%d:%b" % (len(each), each) for each in encoded])
+    written = "".join([f"{len(part)}:{part}" for part in parts])
+    if written.isascii():
+        data = written.encode()
+    else:  # the lengths are of bytes
+        encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
+        data = b"".join([b"%d:%b" % (len(each), each) for each in encoded])
     return blake2b(data, digest_size=_BYTES, key=secret).hexdigest()
 
 
@@ -186,8 +190,9 @@ class _Form:
         """The forms of names and values, in the order of the names."""
         found: list[str] = []
         for key, each in pairs:
+            name = f"s{len(key)}:{key}" if type(key) is str else _STRICT.write(key, (), depth)
             inner = parts if self._schema is None else (*parts, key if type(key) is str else "")
-            found.append(_Form.write(_STRICT, key, (), depth) + self.write(each, inner, depth))
+            found.append(name + self.write(each, inner, depth))
         found.sort()
         return _count(found)
 

@@ -24,7 +24,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from ..base import timing
 from ..base.setup_error import SetupError
 from ..engine.call import ValidCall, make_uuid
-from ..stores import Change, Entry, Store
+from ..stores import Change, Entry, Memory, Store
 from .decision import Arrival
 from .digests import join_digest
 from .intents import delivery_of, intent_of, write_arguments
@@ -164,9 +164,16 @@ class Claim:
     decides: tuple[str, ...]
 
 
+class _Row(dict[str, Any]):
+    """A record in the memory of this process, which is never changed: JSON only for those who read the store itself."""
+
+    def __bytes__(self) -> bytes:
+        return _dump_ended(self)
+
+
 @attrs.frozen(eq=False)
 class Records:
-    """The records in one store.
+    """The records in one store: as JSON, or in the memory of this process as they are.
 
     Args:
         store: The store.
@@ -177,9 +184,22 @@ class Records:
     keep: float
 
     async def read(self, key: str) -> tuple[Entry | None, dict[str, Any]]:
-        """A record and its entry; ``None, {}`` without one."""
-        found = await self.store.get(key) if key else None
-        return found, {} if found is None else check_version(json.loads(found.value))
+        """A record, which is not to be changed, and its entry; ``None, {}`` without one."""
+        if not key:
+            return None, {}
+        store = self.store
+        found: Entry | None = store.find(key) if type(store) is Memory else await store.get(key)
+        return found, {} if found is None else check_version(_load(found.value))
+
+    async def _write(self, *changes: Change) -> int | None:
+        store = self.store
+        return store.put(*changes) if type(store) is Memory else await store.write(*changes)
+
+    def _pack(self, record: dict[str, Any]) -> Any:
+        """The value of a record in the store."""
+        if type(self.store) is Memory:
+            return _Row(record)
+        return _dump_ended(record) if "outcome" in record else _dump(record)
 
     async def choose(self, names: Names, before: Names | None) -> Names:
         """The names of a call, with those of the release before where it has left a row: it is kept on at its key.
@@ -262,11 +282,11 @@ class Records:
         version = VERSION if entry is None else intent.get("v", 1)  # a row of the release before stays one at its key
         about = {"v": version, "tool": call.tool.name, "principal": call.principal, "conversation": call.conversation}
         state = {**about, "effect": call.tool.effect, "at": delivery["at"], "open": opened, "lost": gone}
-        changes = [Change(names.intent, _dump(state), None if entry is None else entry.version, self.keep)]
+        changes = [Change(names.intent, self._pack(state), None if entry is None else entry.version, self.keep)]
         if names.delivery:
             expect = None if seen.entry is None else seen.entry.version
-            changes.append(Change(names.delivery, _dump(delivery), expect, self.keep))
-        version = await self.store.write(*changes)
+            changes.append(Change(names.delivery, self._pack(delivery), expect, self.keep))
+        version = await self._write(*changes)
         return None if version is None else Claim(names, delivery["key"], delivery, version, state, decides)
 
     async def end(
@@ -289,13 +309,13 @@ class Records:
         while True:
             changes = [self._change(names.intent, _end_in(state, claim, known, at), expect)]
             if names.delivery:
-                ended = None if outcome is None else _dump_ended(done)
+                ended = None if outcome is None else self._pack(done)
                 changes.append(Change(names.delivery, ended, claim.version, None if ended is None else self.keep))
             if success is not None:
-                changes.append(Change(names.succeeded, _dump_ended({"v": VERSION, **success}), ttl=self.keep))
+                changes.append(Change(names.succeeded, self._pack({"v": VERSION, **success}), ttl=self.keep))
             if known == "yes" and names.changed:
                 changes.append(Change(names.changed + names.tool, str(time).encode(), ttl=self.keep))
-            if await self.store.write(*changes) is not None:
+            if await self._write(*changes) is not None:
                 return True
             if names.delivery:
                 now = await self.store.get(names.delivery)
@@ -312,7 +332,7 @@ class Records:
             return []
         expect = None if entry is None else entry.version
         done = {**delivery, "state": "ended", "known": "yes", "outcome": outcome, "done": timing.wall_time()}
-        return [Change(names.delivery, _dump_ended(done), expect, self.keep)]
+        return [Change(names.delivery, self._pack(done), expect, self.keep)]
 
     async def decide(
         self,
@@ -344,15 +364,15 @@ class Records:
             return False
         if entry is not None:
             done = {**delivery, "state": "ended", "known": "yes", "outcome": outcome, "done": timing.wall_time()}
-            value = None if outcome is None else _dump_ended({**done, "by": by})
+            value = None if outcome is None else self._pack({**done, "by": by})
             changes.append(Change(key, value, entry.version, None if value is None else self.keep))
         changes += also if changes else ()
-        return bool(changes) and await self.store.write(*changes) is not None
+        return bool(changes) and await self._write(*changes) is not None
 
     async def lift(self, id_: str, intent: str, seen: Intent) -> bool:
         """Another change may have put right what was wrong with a call: it stands in the way of none any more."""
         changes = await self._take_out(intent, id_, "told", seen) or ()
-        return bool(changes) and await self.store.write(*changes) is not None
+        return bool(changes) and await self._write(*changes) is not None
 
     async def withdraw(self, names: Names, owner: Owner) -> None:
         """Take back a claim that was perhaps written, and whose body did not begin."""
@@ -380,7 +400,7 @@ class Records:
         """A change of an intent: without a delivery that runs or is lost it is gone."""
         if not intent["open"] and not intent["lost"]:
             return Change(key, None, expect)
-        return Change(key, _dump(intent), expect, self.keep)
+        return Change(key, self._pack(intent), expect, self.keep)
 
     async def find_intent(self, id_: str) -> str:
         """The key of the intent that holds a lost or running delivery; "": none does."""
@@ -407,6 +427,10 @@ class Records:
         """All records whose keys begin so."""
         found = [each async for each in self.store.scan(prefix)]  # to its end: an iterator has no other close
         return [(key, check_version(json.loads(entry.value))) for key, entry in found]
+
+
+def _load(value: bytes | _Row) -> dict[str, Any]:
+    return value if isinstance(value, _Row) else json.loads(value)
 
 
 def read_open(kept: list[Any]) -> tuple[str, str, str]:

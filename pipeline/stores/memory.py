@@ -40,12 +40,21 @@ class Memory:
 
     async def get(self, key: str, /) -> Entry | None:
         """See `Store.get`."""
-        with self._lock:
-            return self._find(key)
+        found = self.find(key)
+        return None if found is None else Entry(bytes(found.value), found.version)
 
     async def write(self, *changes: Change) -> int | None:
         """See `Store.write`."""
         check_changes(changes)
+        return self.put(*changes)
+
+    def find(self, key: str, /) -> Entry | None:
+        """As `get`, with the very value that was put there."""
+        with self._lock:
+            return self._find(key)
+
+    def put(self, *changes: Change) -> int | None:
+        """As `write`. A value may be any object with ``__bytes__``, which others read; it must never change."""
         with self._lock:
             for key, _, expect, _ in changes:
                 if expect is not ANY:
