@@ -58,19 +58,27 @@ class NotPlainError(TypeError):
 
 
 def join_digest(*parts: str, secret: bytes = b"") -> str:
-    """A digest of texts; their lengths keep ``("a", "bc")`` and ``("ab", "c")`` apart.
+    """A digest of texts.
 
     Args:
         parts: The texts.
         secret: A key, at most 64 bytes: without it a text cannot be guessed from its digest. Default: none.
     """
-    written = "".join([f"{len(part)}:{part}" for part in parts])
-    if written.isascii():
-        data = written.encode()
-    else:  # the lengths are of bytes
-        encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
-        data = b"".join([b"%d:%b" % (len(each), each) for each in encoded])
-    return blake2b(data, digest_size=_BYTES, key=secret).hexdigest()
+    return digest_text(join(*parts), secret)
+
+
+def digest_text(text: str, secret: bytes) -> str:
+    """The digest of a text, as `join_digest` makes it of those that `join` has joined."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_BYTES, key=secret).hexdigest()
+
+
+def join(*parts: str) -> str:
+    """Texts as one; their lengths, in bytes of UTF-8, keep ``("a", "bc")`` and ``("ab", "c")`` apart."""
+    joined = ""
+    for part in parts:
+        size = len(part) if part.isascii() else len(part.encode("utf-8", "surrogatepass"))
+        joined += f"{size}:{part}"
+    return joined
 
 
 def digest(value: object, secret: bytes = b"") -> str:
@@ -88,7 +96,7 @@ def write_strict(value: object) -> str:
     Raises:
         NotPlainError: As `digest`.
     """
-    return _Form(None).write(value, (), _MAX_DEPTH)
+    return _STRICT.write(value, (), _MAX_DEPTH)
 
 
 def write_loose(value: object, schema: Schema, parts: Parts = ()) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import attrs
 from pydantic_core import PydanticSerializationError, to_json
@@ -58,8 +58,7 @@ def _digest_name(tool: str, secret: bytes) -> str:
     return join_digest(tool, secret=secret)
 
 
-@attrs.frozen
-class Names:
+class Names(NamedTuple):
     """The keys of a call.
 
     Attributes:
@@ -100,11 +99,10 @@ class Names:
         given, asked = find_old_digests(call, secret)
         id_ = f"{tag}{given}" if given else self.id
         intent, succeeded = f"i/{tag}{asked}", f"r/{tag}{asked}"
-        return attrs.evolve(self, id=id_, delivery=_delivery_key(id_), intent=intent, succeeded=succeeded)
+        return self._replace(id=id_, delivery=_delivery_key(id_), intent=intent, succeeded=succeeded)
 
 
-@attrs.frozen
-class Met:
+class Met(NamedTuple):
     """An earlier arrival of a delivery, or another delivery of its intent, as the table of `decision` asks for it.
 
     Attributes:
@@ -124,8 +122,7 @@ class Met:
     is_equal: bool = True
 
 
-@attrs.frozen
-class Seen:
+class Seen(NamedTuple):
     """What a store holds of a call.
 
     Attributes:
@@ -143,8 +140,7 @@ class Seen:
     died: Sequence[str] = ()
 
 
-@attrs.frozen
-class Claim:
+class Claim(NamedTuple):
     """The right to run a body, and the versions that its end expects.
 
     Attributes:
@@ -209,9 +205,9 @@ class Records:
         if before is None:
             return names
         if before.delivery and await self.store.get(before.delivery) is not None:
-            names = attrs.evolve(names, id=before.id, delivery=before.delivery)
+            names = names._replace(id=before.id, delivery=before.delivery)
         if await self.store.get(before.intent) is not None:
-            names = attrs.evolve(names, intent=before.intent)
+            names = names._replace(intent=before.intent)
         return names
 
     async def look(self, names: Names, *, whole: bool = True) -> Seen:
