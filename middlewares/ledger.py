@@ -250,7 +250,7 @@ class Ledger:
         names = claim.names
         call = call.with_idempotency_key(claim.key) if claim.key != call.idempotency_key else call
         lease = _Lease(owner, call.tool.name)
-        guards = Guards.of(lease, outer=call.guards)
+        guards = Guards.of(lease) if call.guards is None else call.guards.add(lease)
         flight = self._flights[names.id] = Flight(call)
         outcome: Outcome | None = None
         try:

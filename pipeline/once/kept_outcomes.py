@@ -6,7 +6,6 @@ There is no pickle: who can write to the store runs no code here. A cause is kep
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from math import isfinite
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast, get_type_hints
@@ -54,8 +53,10 @@ def write_outcome(outcome: Outcome, call: ValidCall) -> Mapping[str, Any]:
 
 def _write_value(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:
     value: Any = outcome.unwrap()
-    with suppress(_NotPlainError):
+    try:
         return {"v": _copy_plain(value, _DEPTH)}
+    except _NotPlainError:
+        pass
     adapter = _find_adapter(tool)
     if adapter is not None:
         with FaultBarrier():  # a value that its own annotation does not describe; the text is left

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 Known: TypeAlias = Literal["yes", "no", "told", "lift", "lost"]
 Delivery: TypeAlias = dict[str, Any]
 Intent: TypeAlias = dict[str, Any]
+_Deliveries: TypeAlias = dict[str, list[Any]]
 UNDECIDED = ("lift", "lost")
 _write = json.JSONEncoder(separators=(",", ":")).encode
 _TAG = 12  # digits of the part that one conversation's keys share: a cluster of Redis keeps them in one slot
@@ -160,11 +161,14 @@ class Claim(NamedTuple):
     decides: tuple[str, ...]
 
 
-class _Row(dict[str, Any]):
+@attrs.define(eq=False)
+class _Row:
     """A record in the memory of this process, which is never changed: JSON only for those who read the store itself."""
 
+    record: dict[str, Any]
+
     def __bytes__(self) -> bytes:
-        return _dump_ended(self)
+        return _dump_ended(self.record)
 
 
 @attrs.frozen(eq=False)
@@ -303,7 +307,7 @@ class Records:
         if known == "lift":  # of a clock that was ahead
             at = max(at, await self._find_change(names))
         while True:
-            changes = [self._change(names.intent, _end_in(state, claim, known, at), expect)]
+            changes = [self._change(names.intent, state, *_end_in(state, claim, known, at), expect)]
             if names.delivery:
                 ended = None if outcome is None else self._pack(done)
                 changes.append(Change(names.delivery, ended, claim.version, None if ended is None else self.keep))
@@ -390,13 +394,13 @@ class Records:
         elif known in UNDECIDED and was_open is not None:
             _, key, strict = read_open(was_open)
             lost[id_] = [key, known, timing.wall_time(), strict]
-        return [self._change(intent, {**state, "open": opened, "lost": lost}, entry.version)]
+        return [self._change(intent, state, opened, lost, entry.version)]
 
-    def _change(self, key: str, intent: Intent, expect: int | None) -> Change:
+    def _change(self, key: str, intent: Intent, opened: _Deliveries, lost: _Deliveries, expect: int | None) -> Change:
         """A change of an intent: without a delivery that runs or is lost it is gone."""
-        if not intent["open"] and not intent["lost"]:
+        if not opened and not lost:
             return Change(key, None, expect)
-        return Change(key, self._pack(intent), expect, self.keep)
+        return Change(key, self._pack({**intent, "open": opened, "lost": lost}), expect, self.keep)
 
     async def find_intent(self, id_: str) -> str:
         """The key of the intent that holds a lost or running delivery; "": none does."""
@@ -426,7 +430,7 @@ class Records:
 
 
 def _load(value: bytes | _Row) -> dict[str, Any]:
-    return value if isinstance(value, _Row) else json.loads(value)
+    return value.record if isinstance(value, _Row) else json.loads(value)
 
 
 def read_open(kept: list[Any]) -> tuple[str, str, str]:
@@ -439,8 +443,8 @@ def read_lost(kept: list[Any]) -> tuple[str, Known, float, str]:
     return cast("tuple[str, Known, float, str]", (*kept, "")[:4])
 
 
-def _end_in(intent: Intent, claim: Claim, known: Known, at: float) -> Intent:
-    """The record of the intent once a delivery has ended so, at that time."""
+def _end_in(intent: Intent, claim: Claim, known: Known, at: float) -> tuple[_Deliveries, _Deliveries]:
+    """The deliveries of an intent that run and are lost, once one has ended so, at that time."""
     opened, lost = dict(intent["open"]), dict(intent["lost"])
     opened.pop(claim.names.id, None)
     if known in UNDECIDED and intent["effect"] != "idempotent":  # which may run again in any case
@@ -448,7 +452,7 @@ def _end_in(intent: Intent, claim: Claim, known: Known, at: float) -> Intent:
     elif known in ("yes", "told"):
         for id_ in (claim.names.id, *claim.decides):
             lost.pop(id_, None)
-    return {**intent, "open": opened, "lost": lost}
+    return opened, lost
 
 
 def _delivery_key(id_: str) -> str:
