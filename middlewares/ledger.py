@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -24,7 +25,7 @@ from ..once.in_process import Flight, ask_verify, read_end, settle_lost, tell_pa
 from ..once.kept_outcomes import NOT_KEPT, read_outcome, write_outcome
 from ..once.ledger_records import UNDECIDED, Claim, Delivery, Known, Names, Records, Seen, read_lost, read_open
 from ..once.owners import Owner, lives
-from ..once.row_versions import VERSION, NewerRowError, read_mark
+from ..once.row_versions import VERSION, NewerRowError, check_version, read_mark
 from ..policies.plan import remark_on_plan
 from ..privacy import get_logger
 from ..stores import Memory, Store, StoreError
@@ -249,7 +250,7 @@ class Ledger:
         names = claim.names
         call = call.with_idempotency_key(claim.key) if claim.key != call.idempotency_key else call
         lease = _Lease(owner, call.tool.name)
-        guards = Guards.of(lease, outer=call.guards)
+        guards = Guards.of(lease) if call.guards is None else call.guards.add(lease)
         flight = self._flights[names.id] = Flight(call)
         outcome: Outcome | None = None
         try:
@@ -502,8 +503,8 @@ class Ledger:
         Raises:
             StoreError: The store gave no answer.
         """
-        _, kept = await self._records.read(f"d/{id_}")
-        return kept
+        found = await self.store.get(f"d/{id_}")
+        return {} if found is None else check_version(json.loads(found.value))
 
     async def resolve(self, id_: str, /, *, landed: bool, value: object = None, by: str = "") -> bool:
         """Say what became of a call that may have taken effect.
@@ -524,7 +525,8 @@ class Ledger:
             _, state = await self._records.read(intent)
             if id_ in state.get("open", {}) and await lives(self.store, state["open"][id_][0], id_):
                 return False
-            if await self._records.decide(id_, intent, state, {"v": value} if landed else None, by):
+            outcome = {"v": json.loads(json.dumps(value))} if landed else None
+            if await self._records.decide(id_, intent, state, outcome, by):
                 return True
         return False
 

@@ -185,6 +185,28 @@ async def test_reads_are_not_kept() -> None:
     assert [key async for key, _ in shop.store.scan()] == []
 
 
+@pytest.mark.parametrize("answer", [[1, [2]], {"a": {"b": [1]}}, ToolFailed("no", details={"a": {"b": [1]}})])
+async def test_who_gets_an_answer_may_change_it(answer: Any) -> None:
+    """A kept answer is a copy, and so is each answer that is told again."""
+    shop, call = Shop(), Call("charge", {"amount": 7}, "a", conversation="thread")
+    shop.answer = answer
+
+    def spoil(value: Any) -> None:
+        for each in list(value.values()) if isinstance(value, dict) else value:
+            if isinstance(each, (list, dict)):
+                spoil(cast_any(each))
+        value.clear()
+
+    async with shop.pipeline:
+        told = list[str]()
+        for _ in range(3):
+            outcome: Any = await shop.pipeline(call)
+            told.append(repr(outcome))
+            spoil(outcome.unwrap() if type(outcome) is Success else outcome.failure().details.more)
+    assert told[1:] == [told[1]] * 2
+    assert len(shop.done) == 1
+
+
 CASES: dict[str, tuple[Any, str, Any, int]] = {
     "mutating, lost": (ConnectionError(), "charge", "outcome_unknown", 1),
     "mutating, an exception": (ValueError(), "charge", "outcome_unknown", 1),

@@ -242,13 +242,16 @@ UNKEEPABLE: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("store", [Memory, Full, Raising])
-@pytest.mark.parametrize("answer", UNKEEPABLE.values(), ids=UNKEEPABLE)
+@pytest.mark.parametrize("answer", UNKEEPABLE)
 async def test_an_answer_that_cannot_be_kept_is_not_told_again(
-    answer: Callable[[], Any], store: type[Memory], monkeypatch: pytest.MonkeyPatch
+    answer: str, store: type[Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The call has ended, its answer is not kept, and neither another call nor the end of the pipeline waits for it."""
+    """The call has ended, its answer is not kept, and neither another call nor the end of the pipeline waits for it.
+
+    The memory of the process has room for all but secrets.
+    """
     monkeypatch.setattr("toolcall_pipeline.middlewares.ledger._LAST_POLL", 0.01)
-    tools, ran, given = ToolRegistry(), list[int](), answer()
+    tools, ran, given = ToolRegistry(), list[int](), UNKEEPABLE[answer]()
 
     @tools.tool
     async def act(n: int, pin: SecretStr) -> Any:
@@ -265,13 +268,13 @@ async def test_an_answer_that_cannot_be_kept_is_not_told_again(
         assert type(await ask(1)) is Success
         assert [await ask(2), await ask(2)] == [Success(2)] * 2
         again = await ask(1)
-        if given == "much" and store is Memory:
-            assert again == Success("much")
+        if store is Memory and "secret" not in answer:
+            assert again == Success(given)
         else:
             assert again == Failure(OutcomeUnknown(Transient(landed="yes")))
         assert await ledger.undecided() == []
     async with pipeline:
-        assert (repr(await ask(1)), ran) == (repr(again), [1, 2])
+        assert (await ask(1) == again, ran) == (True, [1, 2])
 
 
 class Away(Memory):

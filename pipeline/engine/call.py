@@ -107,16 +107,17 @@ class Call:
 
     def asked_by(self, principal: str = "", deps: object = None, conversation: str = "", reply: str = "") -> Self:
         """The same call with these values where it has none of its own: the call itself if it lacks none of them."""
-        given = self.principal, self.deps, self.conversation, self.reply
+        principal = self.principal or principal
         deps = deps if self.deps is None else self.deps
-        fields = self.principal or principal, deps, self.conversation or conversation, self.reply or reply
-        if all(mine is theirs for mine, theirs in zip(fields, given, strict=True)):
+        conversation = self.conversation or conversation
+        reply = self.reply or reply
+        has_caller = principal is self.principal and deps is self.deps
+        if has_caller and conversation is self.conversation and reply is self.reply:
             return self
         if type(self) not in _PHASES:  # a user-defined subclass, which may be frozen
-            principal, deps, conversation, reply = fields
             return attrs.evolve(self, principal=principal, deps=deps, conversation=conversation, reply=reply)
         copy: Any = self.under(self.report, self.guards)
-        copy.principal, copy.deps, copy.conversation, copy.reply = fields
+        copy.principal, copy.deps, copy.conversation, copy.reply = principal, deps, conversation, reply
         return cast("Self", copy)
 
     def __getstate__(self) -> dict[str, object]:

@@ -58,15 +58,27 @@ class NotPlainError(TypeError):
 
 
 def join_digest(*parts: str, secret: bytes = b"") -> str:
-    """A digest of texts; their lengths keep ``("a", "bc")`` and ``("ab", "c")`` apart.
+    """A digest of texts.
 
     Args:
         parts: The texts.
         secret: A key, at most 64 bytes: without it a text cannot be guessed from its digest. Default: none.
     """
-    encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
-    data = b"".join([b"%d:%b" % (len(each), each) for each in encoded])
-    return blake2b(data, digest_size=_BYTES, key=secret).hexdigest()
+    return digest_text(join(*parts), secret)
+
+
+def digest_text(text: str, secret: bytes) -> str:
+    """The digest of a text, as `join_digest` makes it of those that `join` has joined."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_BYTES, key=secret).hexdigest()
+
+
+def join(*parts: str) -> str:
+    """Texts as one; their lengths, in bytes of UTF-8, keep ``("a", "bc")`` and ``("ab", "c")`` apart."""
+    joined = ""
+    for part in parts:
+        size = len(part) if part.isascii() else len(part.encode("utf-8", "surrogatepass"))
+        joined += f"{size}:{part}"
+    return joined
 
 
 def digest(value: object, secret: bytes = b"") -> str:
@@ -84,7 +96,7 @@ def write_strict(value: object) -> str:
     Raises:
         NotPlainError: As `digest`.
     """
-    return _Form(None).write(value, (), _MAX_DEPTH)
+    return _STRICT.write(value, (), _MAX_DEPTH)
 
 
 def write_loose(value: object, schema: Schema, parts: Parts = ()) -> str:
@@ -186,8 +198,9 @@ class _Form:
         """The forms of names and values, in the order of the names."""
         found: list[str] = []
         for key, each in pairs:
+            name = f"s{len(key)}:{key}" if type(key) is str else _STRICT.write(key, (), depth)
             inner = parts if self._schema is None else (*parts, key if type(key) is str else "")
-            found.append(_Form.write(_STRICT, key, (), depth) + self.write(each, inner, depth))
+            found.append(name + self.write(each, inner, depth))
         found.sort()
         return _count(found)
 

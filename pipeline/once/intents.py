@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -20,7 +21,7 @@ from ..base.foreign_values import FaultBarrier
 from ..engine.call import make_uuid
 from ..engine.call_state import WITHIN, StateKey
 from ..parameters import read_arguments
-from .digests import NotPlainError, is_written_alike, join_digest, write_loose, write_strict
+from .digests import NotPlainError, digest_text, is_written_alike, join, join_digest, write_loose, write_strict
 
 if TYPE_CHECKING:
     from ..engine.call import Call, ResolvedCall
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
     from ..tools.definition import Tool
 
 
+_BARRIER = FaultBarrier()
+_join_caller = lru_cache(join)  # most calls come from few callers
 DELIVERY: StateKey[str] = StateKey("toolcall-pipeline.delivery")  # the name of an approval
 
 
-@attrs.frozen
-class Asked:
+class Asked(NamedTuple):
     """What a call asks for, as texts.
 
     Attributes:
@@ -44,8 +46,7 @@ class Asked:
     loose: str
 
 
-@attrs.frozen
-class Intent:
+class Intent(NamedTuple):
     """The digests of what a call asks for, with its principal, conversation and tool.
 
     Attributes:
@@ -74,7 +75,8 @@ def delivery_of(call: ResolvedCall, secret: bytes = b"", written: str = "") -> s
         named = call.get_state(WITHIN, named)
     if not named:
         return ""
-    return join_digest(*who, call.reply, named, call.tool.name, written or write_arguments(call), secret=secret)
+    given = join(call.reply, named, call.tool.name, written or write_arguments(call))
+    return digest_text(_join_caller(*who) + given, secret)
 
 
 def intent_of(call: ResolvedCall, params: Mapping[str, object], secret: bytes = b"", written: str = "") -> Intent:
@@ -87,11 +89,11 @@ def intent_of(call: ResolvedCall, params: Mapping[str, object], secret: bytes = 
         written: What `write_arguments` makes of it, where that is known.
     """
     asked = read_asked(call, params, written)
-    who = call.principal, call.conversation, call.tool.name
-    loose = join_digest(*who, asked.loose, secret=secret)
+    who = _join_caller(call.principal, call.conversation, call.tool.name)
+    loose = digest_text(who + join(asked.loose), secret)
     if asked.strict == asked.loose:
         return Intent(loose, loose)
-    return Intent(asked.strict and join_digest(*who, asked.strict, secret=secret), loose)
+    return Intent(asked.strict and digest_text(who + join(asked.strict), secret), loose)
 
 
 def read_asked(call: ResolvedCall, params: Mapping[str, object] | None, written: str = "") -> Asked:
@@ -103,7 +105,7 @@ def read_asked(call: ResolvedCall, params: Mapping[str, object] | None, written:
         written: What `write_arguments` makes of it, where that is known.
     """
     if params is not None:
-        with FaultBarrier():  # an object of the tool's own may raise anything when it is read
+        with _BARRIER:  # an object of the tool's own may raise anything when it is read
             return _read_params(call, params, written)
     return Asked("", f"written:{written or write_arguments(call)}")
 
@@ -174,7 +176,10 @@ def _are_the_same(arguments: object, params: Mapping[str, object]) -> bool:
     if type(arguments) is not dict or len(cast("dict[Any, Any]", arguments)) != len(params):
         return False
     given: dict[Any, Any] = cast("dict[Any, Any]", arguments)
-    return all(name in given and given[name] is each and is_written_alike(each) for name, each in params.items())
+    for name, each in params.items():
+        if name not in given or given[name] is not each or not is_written_alike(each):
+            return False
+    return True
 
 
 @attrs.frozen
@@ -224,7 +229,7 @@ def _note_default(
 def write_arguments(call: Call) -> str:
     """The form of the arguments as the model wrote them: of JSON by its content, of other text as it stands."""
     arguments: object = call.arguments
-    with FaultBarrier():  # arguments of any class may raise when they are read
+    with _BARRIER:  # arguments of any class may raise when they are read
         read = read_arguments(arguments)
         return write_strict(arguments if read is None else read)
     return f"object:{make_uuid()}"  # it equals nothing

@@ -6,6 +6,7 @@ There is no pickle: who can write to the store runs no code here. A cause is kep
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast, get_type_hints
 from weakref import WeakKeyDictionary
@@ -33,7 +34,7 @@ _ADAPTERS: WeakKeyDictionary[FunctionType, TypeAdapter[Any]] = WeakKeyDictionary
 
 
 def write_outcome(outcome: Outcome, call: ValidCall) -> Mapping[str, Any]:
-    """The outcome as JSON: ``e`` an error, ``v`` a plain value, ``j`` a typed one, ``t`` the text a model reads.
+    """The outcome as JSON of its own: ``e`` an error, ``v`` a plain value, ``j`` a typed one, ``t`` a model's text.
 
     A declared secret is masked in an error. A value with one is `NOT_KEPT`, for masked it would be another answer; so
     is one that JSON cannot hold, or that raises when it is read.
@@ -52,19 +53,22 @@ def write_outcome(outcome: Outcome, call: ValidCall) -> Mapping[str, Any]:
 
 def _write_value(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:
     value: Any = outcome.unwrap()
-    if _is_plain(value, _DEPTH):
-        return {"v": value}
+    try:
+        return {"v": _copy_plain(value, _DEPTH)}
+    except _NotPlainError:
+        pass
     adapter = _find_adapter(tool)
     if adapter is not None:
         with FaultBarrier():  # a value that its own annotation does not describe; the text is left
             typed = adapter.dump_python(value, mode="json", warnings="error")
-            if _is_plain(typed, _DEPTH) and adapter.validate_python(typed) == value:
-                return {"j": typed}
+            if adapter.validate_python(typed) == value:
+                return {"j": _copy_plain(typed, _DEPTH)}
     return {"t": str(render(outcome))[:_LONGEST]}
 
 
 def read_outcome(kept: Mapping[str, Any], tool: Tool[..., Any]) -> Outcome:
     """The outcome that was written. One that cannot be read any more, after a release, is `OutcomeUnknown`."""
+    kept = _copy(kept)  # who gets it may change what it holds
     with FaultBarrier():  # written by another release, whose classes differ
         if "e" in kept:
             error = load_error(kept["e"])
@@ -98,12 +102,30 @@ def _find_adapter(tool: Tool[..., Any]) -> TypeAdapter[Any] | None:
     return made
 
 
-def _is_plain(value: Any, depth: int) -> bool:
+class _NotPlainError(Exception):
+    """JSON would give another value back."""
+
+
+def _copy_plain(value: Any, depth: int) -> Any:
+    """A copy of plain JSON, which nobody changes later.
+
+    Raises:
+        _NotPlainError: It is none, or too deep.
+    """
     kind = cast("type[Any]", type(value))
-    if kind in _FLAT:
-        return kind is not float or (value == value and abs(value) != float("inf"))  # noqa: PLR0124  # not NaN
+    if kind in _FLAT and (kind is not float or isfinite(value)):
+        return value
     if depth and kind is list:
-        return all(_is_plain(each, depth - 1) for each in value)
-    if depth and kind is dict:
-        return all(type(name) is str and _is_plain(each, depth - 1) for name, each in value.items())
-    return False
+        return [_copy_plain(each, depth - 1) for each in value]
+    if depth and kind is dict and all(type(name) is str for name in value):
+        return {name: _copy_plain(each, depth - 1) for name, each in value.items()}
+    raise _NotPlainError
+
+
+def _copy(kept: Any) -> Any:
+    """A copy of JSON."""
+    if type(kept) is list:
+        return [_copy(each) for each in cast("list[Any]", kept)]
+    if isinstance(kept, Mapping):
+        return {name: _copy(each) for name, each in cast("Mapping[str, Any]", kept).items()}
+    return kept

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import attrs
 from pydantic_core import PydanticSerializationError, to_json
@@ -24,7 +24,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from ..base import timing
 from ..base.setup_error import SetupError
 from ..engine.call import ValidCall, make_uuid
-from ..stores import Change, Entry, Store
+from ..stores import Change, Entry, Memory, Store
 from .decision import Arrival
 from .digests import join_digest
 from .intents import delivery_of, intent_of, write_arguments
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 Known: TypeAlias = Literal["yes", "no", "told", "lift", "lost"]
 Delivery: TypeAlias = dict[str, Any]
 Intent: TypeAlias = dict[str, Any]
+_Deliveries: TypeAlias = dict[str, list[Any]]
 UNDECIDED = ("lift", "lost")
 _write = json.JSONEncoder(separators=(",", ":")).encode
 _TAG = 12  # digits of the part that one conversation's keys share: a cluster of Redis keeps them in one slot
@@ -58,8 +59,7 @@ def _digest_name(tool: str, secret: bytes) -> str:
     return join_digest(tool, secret=secret)
 
 
-@attrs.frozen
-class Names:
+class Names(NamedTuple):
     """The keys of a call.
 
     Attributes:
@@ -100,11 +100,10 @@ class Names:
         given, asked = find_old_digests(call, secret)
         id_ = f"{tag}{given}" if given else self.id
         intent, succeeded = f"i/{tag}{asked}", f"r/{tag}{asked}"
-        return attrs.evolve(self, id=id_, delivery=_delivery_key(id_), intent=intent, succeeded=succeeded)
+        return self._replace(id=id_, delivery=_delivery_key(id_), intent=intent, succeeded=succeeded)
 
 
-@attrs.frozen
-class Met:
+class Met(NamedTuple):
     """An earlier arrival of a delivery, or another delivery of its intent, as the table of `decision` asks for it.
 
     Attributes:
@@ -124,8 +123,7 @@ class Met:
     is_equal: bool = True
 
 
-@attrs.frozen
-class Seen:
+class Seen(NamedTuple):
     """What a store holds of a call.
 
     Attributes:
@@ -143,8 +141,7 @@ class Seen:
     died: Sequence[str] = ()
 
 
-@attrs.frozen
-class Claim:
+class Claim(NamedTuple):
     """The right to run a body, and the versions that its end expects.
 
     Attributes:
@@ -164,9 +161,19 @@ class Claim:
     decides: tuple[str, ...]
 
 
+@attrs.define(eq=False)
+class _Row:
+    """A record in the memory of this process, which is never changed: JSON only for those who read the store itself."""
+
+    record: dict[str, Any]
+
+    def __bytes__(self) -> bytes:
+        return _dump_ended(self.record)
+
+
 @attrs.frozen(eq=False)
 class Records:
-    """The records in one store.
+    """The records in one store: as JSON, or in the memory of this process as they are.
 
     Args:
         store: The store.
@@ -177,9 +184,22 @@ class Records:
     keep: float
 
     async def read(self, key: str) -> tuple[Entry | None, dict[str, Any]]:
-        """A record and its entry; ``None, {}`` without one."""
-        found = await self.store.get(key) if key else None
-        return found, {} if found is None else check_version(json.loads(found.value))
+        """A record, which is not to be changed, and its entry; ``None, {}`` without one."""
+        if not key:
+            return None, {}
+        store = self.store
+        found: Entry | None = store.find(key) if type(store) is Memory else await store.get(key)
+        return found, {} if found is None else check_version(_load(found.value))
+
+    async def _write(self, *changes: Change) -> int | None:
+        store = self.store
+        return store.put(*changes) if type(store) is Memory else await store.write(*changes)
+
+    def _pack(self, record: dict[str, Any]) -> Any:
+        """The value of a record in the store."""
+        if type(self.store) is Memory:
+            return _Row(record)
+        return _dump_ended(record) if "outcome" in record else _dump(record)
 
     async def choose(self, names: Names, before: Names | None) -> Names:
         """The names of a call, with those of the release before where it has left a row: it is kept on at its key.
@@ -189,9 +209,9 @@ class Records:
         if before is None:
             return names
         if before.delivery and await self.store.get(before.delivery) is not None:
-            names = attrs.evolve(names, id=before.id, delivery=before.delivery)
+            names = names._replace(id=before.id, delivery=before.delivery)
         if await self.store.get(before.intent) is not None:
-            names = attrs.evolve(names, intent=before.intent)
+            names = names._replace(intent=before.intent)
         return names
 
     async def look(self, names: Names, *, whole: bool = True) -> Seen:
@@ -262,11 +282,11 @@ class Records:
         version = VERSION if entry is None else intent.get("v", 1)  # a row of the release before stays one at its key
         about = {"v": version, "tool": call.tool.name, "principal": call.principal, "conversation": call.conversation}
         state = {**about, "effect": call.tool.effect, "at": delivery["at"], "open": opened, "lost": gone}
-        changes = [Change(names.intent, _dump(state), None if entry is None else entry.version, self.keep)]
+        changes = [Change(names.intent, self._pack(state), None if entry is None else entry.version, self.keep)]
         if names.delivery:
             expect = None if seen.entry is None else seen.entry.version
-            changes.append(Change(names.delivery, _dump(delivery), expect, self.keep))
-        version = await self.store.write(*changes)
+            changes.append(Change(names.delivery, self._pack(delivery), expect, self.keep))
+        version = await self._write(*changes)
         return None if version is None else Claim(names, delivery["key"], delivery, version, state, decides)
 
     async def end(
@@ -287,15 +307,15 @@ class Records:
         if known == "lift":  # of a clock that was ahead
             at = max(at, await self._find_change(names))
         while True:
-            changes = [self._change(names.intent, _end_in(state, claim, known, at), expect)]
+            changes = [self._change(names.intent, state, *_end_in(state, claim, known, at), expect)]
             if names.delivery:
-                ended = None if outcome is None else _dump_ended(done)
+                ended = None if outcome is None else self._pack(done)
                 changes.append(Change(names.delivery, ended, claim.version, None if ended is None else self.keep))
             if success is not None:
-                changes.append(Change(names.succeeded, _dump_ended({"v": VERSION, **success}), ttl=self.keep))
+                changes.append(Change(names.succeeded, self._pack({"v": VERSION, **success}), ttl=self.keep))
             if known == "yes" and names.changed:
                 changes.append(Change(names.changed + names.tool, str(time).encode(), ttl=self.keep))
-            if await self.store.write(*changes) is not None:
+            if await self._write(*changes) is not None:
                 return True
             if names.delivery:
                 now = await self.store.get(names.delivery)
@@ -312,7 +332,7 @@ class Records:
             return []
         expect = None if entry is None else entry.version
         done = {**delivery, "state": "ended", "known": "yes", "outcome": outcome, "done": timing.wall_time()}
-        return [Change(names.delivery, _dump_ended(done), expect, self.keep)]
+        return [Change(names.delivery, self._pack(done), expect, self.keep)]
 
     async def decide(
         self,
@@ -344,15 +364,15 @@ class Records:
             return False
         if entry is not None:
             done = {**delivery, "state": "ended", "known": "yes", "outcome": outcome, "done": timing.wall_time()}
-            value = None if outcome is None else _dump_ended({**done, "by": by})
+            value = None if outcome is None else self._pack({**done, "by": by})
             changes.append(Change(key, value, entry.version, None if value is None else self.keep))
         changes += also if changes else ()
-        return bool(changes) and await self.store.write(*changes) is not None
+        return bool(changes) and await self._write(*changes) is not None
 
     async def lift(self, id_: str, intent: str, seen: Intent) -> bool:
         """Another change may have put right what was wrong with a call: it stands in the way of none any more."""
         changes = await self._take_out(intent, id_, "told", seen) or ()
-        return bool(changes) and await self.store.write(*changes) is not None
+        return bool(changes) and await self._write(*changes) is not None
 
     async def withdraw(self, names: Names, owner: Owner) -> None:
         """Take back a claim that was perhaps written, and whose body did not begin."""
@@ -374,13 +394,13 @@ class Records:
         elif known in UNDECIDED and was_open is not None:
             _, key, strict = read_open(was_open)
             lost[id_] = [key, known, timing.wall_time(), strict]
-        return [self._change(intent, {**state, "open": opened, "lost": lost}, entry.version)]
+        return [self._change(intent, state, opened, lost, entry.version)]
 
-    def _change(self, key: str, intent: Intent, expect: int | None) -> Change:
+    def _change(self, key: str, intent: Intent, opened: _Deliveries, lost: _Deliveries, expect: int | None) -> Change:
         """A change of an intent: without a delivery that runs or is lost it is gone."""
-        if not intent["open"] and not intent["lost"]:
+        if not opened and not lost:
             return Change(key, None, expect)
-        return Change(key, _dump(intent), expect, self.keep)
+        return Change(key, self._pack({**intent, "open": opened, "lost": lost}), expect, self.keep)
 
     async def find_intent(self, id_: str) -> str:
         """The key of the intent that holds a lost or running delivery; "": none does."""
@@ -409,6 +429,10 @@ class Records:
         return [(key, check_version(json.loads(entry.value))) for key, entry in found]
 
 
+def _load(value: bytes | _Row) -> dict[str, Any]:
+    return value.record if isinstance(value, _Row) else json.loads(value)
+
+
 def read_open(kept: list[Any]) -> tuple[str, str, str]:
     """The owner, key and strict digest of a delivery that runs; the release before kept no digest, so it is ""."""
     return cast("tuple[str, str, str]", (*kept, "")[:3])
@@ -419,8 +443,8 @@ def read_lost(kept: list[Any]) -> tuple[str, Known, float, str]:
     return cast("tuple[str, Known, float, str]", (*kept, "")[:4])
 
 
-def _end_in(intent: Intent, claim: Claim, known: Known, at: float) -> Intent:
-    """The record of the intent once a delivery has ended so, at that time."""
+def _end_in(intent: Intent, claim: Claim, known: Known, at: float) -> tuple[_Deliveries, _Deliveries]:
+    """The deliveries of an intent that run and are lost, once one has ended so, at that time."""
     opened, lost = dict(intent["open"]), dict(intent["lost"])
     opened.pop(claim.names.id, None)
     if known in UNDECIDED and intent["effect"] != "idempotent":  # which may run again in any case
@@ -428,7 +452,7 @@ def _end_in(intent: Intent, claim: Claim, known: Known, at: float) -> Intent:
     elif known in ("yes", "told"):
         for id_ in (claim.names.id, *claim.decides):
             lost.pop(id_, None)
-    return {**intent, "open": opened, "lost": lost}
+    return opened, lost
 
 
 def _delivery_key(id_: str) -> str:

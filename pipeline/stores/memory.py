@@ -6,7 +6,7 @@ import math
 from collections.abc import AsyncIterator
 from threading import Lock
 from types import TracebackType
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 import attrs
 
@@ -15,11 +15,6 @@ from ..base.forking import register_after_fork
 from .store import ANY, Change, Entry, check_changes, make_version
 
 _MANY = 1024  # keys; with fewer of them, those whose time is over are left where they are
-
-
-class _Held(NamedTuple):
-    entry: Entry
-    until: float  # by `timing.monotonic`
 
 
 @attrs.define(eq=False, repr=False)
@@ -31,7 +26,8 @@ class Memory:
 
     opens_itself: ClassVar[bool] = True
 
-    _held: dict[str, _Held] = attrs.field(init=False, factory=dict[str, _Held])
+    # The entry of a key, and until when it is there, by `timing.monotonic`.
+    _held: dict[str, tuple[Entry, float]] = attrs.field(init=False, factory=dict[str, tuple[Entry, float]])
     _sweep_at: int = attrs.field(init=False, default=_MANY)
     _lock: Lock = attrs.field(init=False, factory=Lock)
 
@@ -40,26 +36,35 @@ class Memory:
 
     async def get(self, key: str, /) -> Entry | None:
         """See `Store.get`."""
-        with self._lock:
-            return self._find(key)
+        found = self.find(key)
+        return None if found is None else Entry(bytes(found.value), found.version)
 
     async def write(self, *changes: Change) -> int | None:
         """See `Store.write`."""
         check_changes(changes)
+        return self.put(*changes)
+
+    def find(self, key: str, /) -> Entry | None:
+        """As `get`, with the very value that was put there."""
         with self._lock:
+            return self._find(key, timing.monotonic())
+
+    def put(self, *changes: Change) -> int | None:
+        """As `write`. A value may be any object with ``__bytes__``, which others read; it must never change."""
+        with self._lock:
+            version, now = make_version(), timing.monotonic()
             for key, _, expect, _ in changes:
                 if expect is not ANY:
-                    found = self._find(key)
+                    found = self._find(key, now)
                     if (None if found is None else found.version) != expect:
                         return None
-            version, now = make_version(), timing.monotonic()
             for key, value, _, ttl in changes:
                 if value is None:
                     self._held.pop(key, None)
                 else:
-                    self._held[key] = _Held(Entry(value, version), math.inf if ttl is None else now + ttl)
+                    self._held[key] = Entry(value, version), math.inf if ttl is None else now + ttl
             if len(self._held) >= self._sweep_at:
-                self._held = {key: each for key, each in self._held.items() if each.until > now}
+                self._held = {key: each for key, each in self._held.items() if each[1] > now}
                 self._sweep_at = max(_MANY, 2 * len(self._held))
             return version
 
@@ -82,14 +87,12 @@ class Memory:
     def __repr__(self) -> str:
         return f"Memory({len(self._held)} keys)"
 
-    def _find(self, key: str) -> Entry | None:
-        found = self._held.get(key)
-        if found is None:
+    def _find(self, key: str, now: float) -> Entry | None:
+        entry, until = self._held.get(key, (None, now))
+        if until <= now:
+            self._held.pop(key, None)
             return None
-        if found.until <= timing.monotonic():
-            del self._held[key]
-            return None
-        return found.entry
+        return entry
 
     def _renew_lock(self) -> None:
         """After a fork. A write of another thread of the parent may be there in part, in this process."""

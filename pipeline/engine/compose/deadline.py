@@ -39,8 +39,8 @@ async def run_within(seconds: float, call: C, call_next: Callable[[C], Awaitable
         seconds = _read_seconds(seconds)
     if not seconds > 0:  # callers compute what is left of their own time
         return Failure(TimedOut(0.0, landed="no"))
-    limit = TimeLimit()
-    guards = Guards.of(limit, outer=call.guards)
+    limit, guards = TimeLimit(), call.guards
+    guards = Guards.of(limit) if guards is None else guards.add(limit)
     with timing.move_on_after(seconds):
         return await call_next(call.under(call.report, guards))
     return Failure(limit.expire(guards.lock, seconds))
