@@ -19,6 +19,7 @@ from ..journal import JournalError, JournalFile, Replay, Summary, read_forms, re
 from ..journal import explain as explain_form
 from ..journal import replay as replay_forms
 from ..journal.page import write_page
+from ..journal.recovery import Recoveries, Share
 from ..journal.regression_test import write_test
 from ..journal.summary import Tally, by_calls
 from ..messages.text import format_count, replace_surrogates
@@ -190,10 +191,11 @@ def print_summary(console: Console, found: Summary) -> None:
         ("after a failure the model", "times"),
         [(step, f"{count:,}") for step, count in sorted(steps.items(), key=lambda each: -each[1])],
     )
+    _print_recovery(console, found.recovery)
     _print_rows(
         console,
-        (f"repairs ({found.repaired[0]:,} calls, {found.repaired[1]:,} succeeded)", "calls"),
-        [(rule, f"{count:,}") for rule, count in found.repairs.most_common(_MOST_ROWS)],
+        (f"repairs ({found.repaired[0]:,} calls, {found.repaired[1]:,} succeeded)", "calls", "succeeded"),
+        [(rule, f"{calls:,}", str(Share(good, calls))) for rule, (calls, good) in found.list_repairs()[:_MOST_ROWS]],
     )
     _print_rows(
         console,
@@ -210,6 +212,24 @@ def print_summary(console: Console, found: Summary) -> None:
         ("stage", "runs", "made failures", "seconds in all", "p50 ms", "p99 ms"),
         rows,
     )
+
+
+def _print_recovery(console: Console, found: Recoveries) -> None:
+    total = found.total
+    if not total.chains:
+        return
+    console.print(
+        f"\nFirst failures that the second attempt mended: {total.at_2}; the second or third: {total.by_3}\n"
+        f"attempts with the same arguments: {Share(total.repeats, total.attempts)}; "
+        f"{total.seconds:,.3g} s until what was mended, {total.told:,} characters of texts told "
+        "(95 % intervals by Wilson)"
+    )
+    rows = [
+        (f"{kind}, {tool}, {wording}", str(each.at_2), str(each.by_3), f"{each.repeats:,}", f"{each.told:,}")
+        for (kind, tool, wording), each in found.list_groups()
+    ]
+    titles = ("first failure, tool, wording", "mended at attempt 2", "by attempt 3", "repeats", "characters told")
+    _print_rows(console, titles, rows[:_MOST_ROWS])
 
 
 def _list_steps(found: Summary) -> set[str]:
