@@ -250,7 +250,7 @@ TURNS: list[tuple[dict[str, Any], str]] = [
 
 async def test_the_turns_of_a_loop_by_hand(pipeline: Pipeline) -> None:
     """As in the guide: an adapter reads the reply, `gather` runs its calls, and a message tells the model."""
-    bound = pipeline.with_(conversation="thread-1")
+    bound, told = pipeline.with_(conversation="thread-1"), ""
     for turn, (sent, said) in enumerate(TURNS):
         asked = {"id": f"c{turn}", "type": "function", "function": {"name": "send", "arguments": json.dumps(sent)}}
         message = {"role": "assistant", "content": None, "tool_calls": [asked]}

@@ -767,11 +767,11 @@ async def test_a_client_reads_what_changed_since_its_last_failure() -> None:
         return "sent"
 
     served, mine, other = serve(tools), Session(), Session()
+    half: Message = {"to": "a"}
+    sent: list[tuple[Message, Session]] = [({}, mine), (half, other), (half, mine), (half, mine), (half, mine)]
     texts = [
-        text_of(await ask(tools, "send", sent, served=served, session=session, request_id=number))
-        for number, (sent, session) in enumerate(
-            [({}, mine), ({"to": "a"}, other), ({"to": "a"}, mine), ({"to": "a"}, mine), ({"to": "a"}, mine)]
-        )
+        text_of(await ask(tools, "send", arguments, served=served, session=session, request_id=number))
+        for number, (arguments, session) in enumerate(sent)
     ]
     assert [text.splitlines()[-1] for text in texts[2:4]] == [
         "`to` is fixed, `date` is still wrong.",

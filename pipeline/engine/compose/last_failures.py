@@ -124,7 +124,7 @@ class LastFailures:
     def tell(self, call: Call, reached: object, outcome: Outcome) -> Outcome:
         """The failed outcome of a call in a conversation, whose error says what changed, or how often it was sent."""
         error: Any = cast("Failure[Any]", outcome).failure()
-        kind = type(error)
+        kind = cast("object", type(error))
         if kind not in _COMPARED:
             if kind not in _SAYS_NOTHING:
                 self.forget(call, reached)  # its arguments were right
@@ -203,7 +203,7 @@ def _find_batch(call: Call) -> object:
 
 
 def _find_name(call: Call, reached: object) -> str:
-    name: object = reached.tool.name if isinstance(reached, ResolvedCall) else call.name
+    name = cast("object", reached.tool.name if isinstance(reached, ResolvedCall) else call.name)
     if not isinstance(name, str):
         return ""
     if len(name) <= _NAME:
