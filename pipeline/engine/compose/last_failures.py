@@ -81,11 +81,15 @@ class _Last:
         together: The reply, or the batch, that they came in. None: not known, and there is one.
         told: They.
         before: Those of the reply before it, with which these are compared.
+        first: The kind of the failure after the last success.
+        failed: How many replies failed since then.
     """
 
     together: object
     told: list[_Told]
     before: list[_Told]
+    first: str
+    failed: int
 
 
 @attrs.define
@@ -124,20 +128,24 @@ class LastFailures:
     def tell(self, call: Call, reached: object, outcome: Outcome) -> Outcome:
         """The failed outcome of a call in a conversation, whose error says what changed, or how often it was sent."""
         error: Any = cast("Failure[Any]", outcome).failure()
-        kind = cast("object", type(error))
-        if kind not in _COMPARED:
-            if kind not in _SAYS_NOTHING:
-                self.forget(call, reached)  # its arguments were right
-            return outcome
         now = self._describe(call, error)
         with self._lock:
-            change, times = self._note(call, _find_name(call, reached), now, is_counted=kind in _COUNTED)
+            change, times = self._note(call, _find_name(call, reached), now, type(error))
         if times >= _FROM:
             return Failure(error.sent_again(times))
         return Failure(error.since_last(change)) if change else outcome
 
+    def find_failure(self, call: Call, reached: object) -> tuple[str, int] | None:
+        """The failure that a call answers, if it does: the kind of the first one, and how often its tool has failed."""
+        with self._lock:
+            talk = self.talks.get((call.principal, call.conversation))
+            last = None if talk is None else talk.last.get(_find_name(call, reached))
+            if last is None or (last.together is not None and last.together == _find_batch(call)):
+                return None
+            return last.first, last.failed
+
     def forget(self, call: Call, reached: object) -> None:
-        """A call of this tool did not fail so: what comes next has nothing to be compared with."""
+        """A call of this tool succeeded: what comes next has nothing to be compared with."""
         asker, name = (call.principal, call.conversation), _find_name(call, reached)
         with self._lock:
             talk = self.talks.get(asker)
@@ -148,6 +156,8 @@ class LastFailures:
             self._weigh(asker, talk)
 
     def _describe(self, call: Call, error: Any) -> _Told:
+        if type(error) not in _COMPARED:
+            return _Told(error.kind, None)
         written = _write(call, error.kind)
         sent = None if written is None else self._digest(written)
         if type(error) is UnknownTool:
@@ -161,7 +171,7 @@ class LastFailures:
     def _digest(self, text: bytes) -> bytes:
         return blake2b(text, key=self._key, digest_size=16).digest()
 
-    def _note(self, call: Call, name: str, now: _Told, *, is_counted: bool) -> tuple[str, int]:
+    def _note(self, call: Call, name: str, now: _Told, kind: Any) -> tuple[str, int]:
         """What changed, and how often the call came, 0 if it is not counted."""
         asker = call.principal, call.conversation
         talk = self.talks.setdefault(asker, _Talk())
@@ -174,9 +184,11 @@ class LastFailures:
         else:
             before = [] if last is None else last.told
             change = _compare(now, before, is_first=True)
-            last = _Last(batch, [now], before)
+            first, failed = (now.kind, 0) if last is None else (last.first, last.failed)
+            told = before if before and kind in _SAYS_NOTHING else [now]
+            last = _Last(batch, told, before, first, failed + 1)
         talk.last[name] = last
-        if is_counted and now.sent is not None:
+        if kind in _COUNTED and now.sent is not None:
             times = talk.counts[now.sent] = talk.counts.pop(now.sent, 0) + 1
         for held, most in ((talk.last, _TOOLS), (talk.counts, _CALLS)):
             if len(held) > most:

@@ -295,10 +295,11 @@ class Runner:
                 effect.close()
             outcome = _read_raise(exc, self._leading[:1], verdict)
         finally:  # a cancelled call is recorded too, though it has no outcome
-            if type(outcome) is _SUCCESS:
-                if self.last_failures and call.conversation:
+            if self.last_failures and call.conversation and outcome is not _CANCELLED:
+                report.answers = self.last_failures[0].find_failure(call, reached)
+                if type(outcome) is _SUCCESS:
                     self.last_failures[0].forget(call, reached)
-            elif outcome is not _CANCELLED:  # in the span, for the log's trace ids
+            if outcome is not _CANCELLED and type(outcome) is not _SUCCESS:  # in the span, for the log's trace ids
                 row = find_decision(report.rows, kind_of(outcome) if type(outcome) is _FAILURE else _INTERNAL)
                 decision = ("", "") if row is None else (row[0], row[5])
                 outcome = self._finish(call, reached, outcome, effect, report.params, decision)
