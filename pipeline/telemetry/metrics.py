@@ -168,7 +168,10 @@ class Instruments:
             self._repairs.add(1, labels | {semconv.RULE: repair.rule}, context)
         if answers is not None:
             kind, failed = answers
-            which = {semconv.ANSWER_ATTEMPT: _ATTEMPTS.get(failed, "4+"), semconv.ANSWER_MENDED: verdict is None}
+            which: dict[str, str | bool] = {
+                semconv.ANSWER_ATTEMPT: _ATTEMPTS.get(failed, "4+"),
+                semconv.ANSWER_MENDED: verdict is None,
+            }
             self._answers.add(1, {**labels, semconv.ERROR_TYPE: kind, **which}, context)
         if self._stage is not None:
             verdicts = collect_verdicts(attempts, verdict)
