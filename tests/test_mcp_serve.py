@@ -24,11 +24,22 @@ from returns.result import Failure, Success
 from error_cases import EACH_KIND
 from scripted_mcp import ScriptedServer, Tell, add, definition
 from support import PATIENT, Exported, a_tool
-from toolcall_pipeline import Effect, Pipeline, SetupError, Tool, ToolContext, ToolError, ToolFailed, ToolRegistry
+from toolcall_pipeline import (
+    Effect,
+    Pipeline,
+    SetupError,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolFailed,
+    ToolRegistry,
+    Wording,
+)
 from toolcall_pipeline.cli.serve_command import serve as run_serve
 from toolcall_pipeline.cli.terminal_text import CommandError
 from toolcall_pipeline.mcp import REQUEST, make_server, stdio_transport
 from toolcall_pipeline.mcp.asking import AskingCalls
+from toolcall_pipeline.mcp.client_wordings import ClientWordings
 from toolcall_pipeline.mcp.known_clients import KnownClients
 from toolcall_pipeline.mcp.result_blocks import make_result
 from toolcall_pipeline.mcp.sdk_server import SdkServer
@@ -53,6 +64,7 @@ class Session:
 
     told: list[tuple[float, float | None, str | None]] = field(default_factory=list[Any])
     client_capabilities: Any = None
+    client_params: Any = None
     session_id: str | None = None
     has_standalone_channel: bool = True
     outbound: Any = field(default_factory=Streams)
@@ -756,3 +768,69 @@ async def test_no_two_running_calls_of_a_conversation_have_one_id(is_known: bool
     assert running == ["wait", "the id is that of a request that has no answer yet" if is_known else "wait"]
     await call()
     assert running[2:] == ["wait"]
+
+
+async def test_a_client_reads_what_changed_since_its_last_failure() -> None:
+    """A connection is a conversation; another one begins anew."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    async def send(to: str, date: int) -> str:
+        return "sent"
+
+    served, mine, other = serve(tools), Session(), Session()
+    half: Message = {"to": "a"}
+    sent: list[tuple[Message, Session]] = [({}, mine), (half, other), (half, mine), (half, mine), (half, mine)]
+    texts = [
+        text_of(await ask(tools, "send", arguments, served=served, session=session, request_id=number))
+        for number, (arguments, session) in enumerate(sent)
+    ]
+    assert [text.splitlines()[-1] for text in texts[2:4]] == [
+        "`to` is fixed, `date` is still wrong.",
+        "These are the same arguments as before.",
+    ]
+    assert "it was refused 3 times" in texts[4]
+    assert not any("fixed" in text for text in texts[:2])
+
+
+@pytest.mark.parametrize(
+    ("client", "meta", "lines", "is_json"),
+    [
+        ("claude-code", {}, 1, False),
+        ("cursor", {}, 2, False),
+        ("cursor", {"toolcall/verbosity": "terse"}, 1, False),
+        ("claude-code", {"toolcall/verbosity": "normal"}, 2, False),
+        ("claude-code", {"toolcall/verbosity": "loud", "toolcall/profile": 7}, 1, False),
+        ("other", {"toolcall/profile": "structured"}, 1, True),
+        (None, None, 2, False),
+    ],
+)
+async def test_each_client_has_a_wording_of_its_own(client: Any, meta: Any, lines: int, is_json: bool) -> None:
+    """By what it asks for, else by its name; what is unknown counts as unsaid."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    async def send(to: str) -> str:
+        return "sent"
+
+    served = ServedCalls(
+        standard(tools),
+        ServedTools([tools]),
+        KnownClients(),
+        deps=None,
+        read_principal=str,
+        error=ProtocolError,
+        wordings={"claude-*": Wording(verbosity="terse")},
+    )
+    session = Session()
+    session.client_params = client and SimpleNamespace(client_info=SimpleNamespace(name=client))
+    text = text_of(await ask(tools, "send", {}, served=served, session=session, meta=meta))
+    assert (len(text.splitlines()), text.startswith("{")) == (lines, is_json)
+    assert text_of(await ask(tools, "send", {"to": "a"}, served=served, session=session)) in ("sent", '"sent"')
+
+
+@pytest.mark.parametrize("wordings", [7, {"a": "terse"}, {7: Wording()}])
+def test_a_wording_that_is_none_is_refused(wordings: Any) -> None:
+    """At set-up."""
+    with pytest.raises(SetupError, match="wordings"):
+        ClientWordings(wordings, None)

@@ -19,9 +19,10 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Sampler
 from returns.result import Failure, Success
 
 from support import Exported, a_tool
-from toolcall_pipeline import Pipeline, Tool, ToolRegistry, Transient, __version__
+from toolcall_pipeline import Call, Pipeline, Tool, ToolRegistry, Transient, __version__
 from toolcall_pipeline.base.semconv import (
     ACTIVE_METRIC,
+    ANSWERS_METRIC,
     BUCKETS,
     DROPPED_METRIC,
     DURATION_METRIC,
@@ -350,3 +351,37 @@ print([metric.name for each in reader.get_metrics_data().resource_metrics[0].sco
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "gen_ai.execute_tool.duration" in done.stdout
+
+
+async def test_answers_to_failures_are_counted() -> None:
+    """By the first failure and the attempt, in a conversation; calls of one reply do not answer each other."""
+
+    async def run(to: str, date: int) -> str:
+        if date == 0:
+            raise ConnectionError
+        return "sent"
+
+    measured = Measured(Tool(name="probe", fn=run, effect="read"))
+    half: dict[str, Any] = {"to": "a"}
+    away, right = {**half, "date": 0}, {**half, "date": 1}
+    nothing: dict[str, Any] = {}
+    talks = [[half, right, right], [half, half, right], [half, nothing, away, away, right], [right]]
+    for talk, turns in enumerate(talks):
+        for turn, sent in enumerate(turns):
+            await measured.pipeline(Call("probe", sent, conversation=f"c{talk}", reply=f"r{talk}.{turn}"))
+    for reply in ("one", "one", ""):
+        await measured.pipeline(Call("probe", half, conversation="together", reply=reply))
+    await measured.pipeline.call("probe", half)
+    await measured.pipeline.call("probe", right)
+    found = {
+        (point["error.type"], point["toolcall.answer.attempt"], point["toolcall.answer.mended"]): value
+        for point, value in measured.points(ANSWERS_METRIC)
+    }
+    assert found == {
+        ("validation", "2", True): 1,
+        ("validation", "2", False): 3,
+        ("validation", "3", True): 1,
+        ("validation", "3", False): 1,
+        ("validation", "4+", False): 1,
+        ("validation", "4+", True): 1,
+    }

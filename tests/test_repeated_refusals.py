@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from toolcall_pipeline import Call, Failure, Pipeline, ToolRegistry, render
+from toolcall_pipeline import Call, Pipeline, ToolRegistry, render
 from toolcall_pipeline.adapters import openai
-from toolcall_pipeline.engine.compose.failure_finisher import RepeatedRefusals
-from toolcall_pipeline.engine.errors import MalformedCall
 from toolcall_pipeline.middlewares import standard
 
 AGAIN, STOP = "This is the same call again", "tell the user"
@@ -115,13 +113,3 @@ async def test_calls_above_the_limits_are_told_apart(pipeline: Pipeline, name: s
     """By their first values: the whole text of arguments that hold one part many times would block the loop."""
     texts = [render(await pipeline.call("run", each, conversation=name)) for each in (sent, other, sent, sent, other)]
     assert [AGAIN in text for text in texts] == [False, False, False, True, False]
-
-
-def test_what_is_remembered_is_bounded() -> None:
-    """The last calls of the last conversations."""
-    refusals = RepeatedRefusals()
-    for number in range(3_000):
-        refusals.tell(Call("a", {}, conversation=str(number)), Failure(MalformedCall("no")))
-        refusals.tell(Call("a", {"b": number}, conversation="one"), Failure(MalformedCall("no")))
-    assert len(refusals._counts) == 1024  # pyright: ignore[reportPrivateUsage]
-    assert max(map(len, refusals._counts.values())) == 64  # pyright: ignore[reportPrivateUsage]

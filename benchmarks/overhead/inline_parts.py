@@ -103,7 +103,7 @@ def _inline() -> Generator[Mapping[str, Measurable]]:
 
     async def measure(_: Call) -> None:
         """Record a duration, as the call does when it ends."""
-        instruments.record((ADD.name, 1_000, None, "", (), (), (), get_current()))
+        instruments.record((ADD.name, 1_000, None, "", (), (), (), None, get_current()))
 
     yield {
         "eight bare spans": provider.bare(8),

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import click
 
 from .command_errors import UsageError, print_command_errors
-from .journal_options import explain, replay, report
+from .journal_options import explain, improve, replay, report
 from .operator_commands import approvals, audit, ledger
 from .shared_options import Asked, asker_options, journal_option, store_option, wording_options
 from .switch_options import switch
@@ -447,5 +447,5 @@ def check(file: Path, target: str, sent: tuple[str, str] | None, principal: str)
         sys.exit(check_policy(file, target, sent, principal))
 
 
-for command in (report, explain, replay, approvals, ledger, audit, switch):
+for command in (report, explain, replay, improve, approvals, ledger, audit, switch):
     toolcall.add_command(command)

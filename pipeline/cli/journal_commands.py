@@ -1,8 +1,9 @@
-"""``toolcall report``, ``explain`` and ``replay``: what a journal says."""
+"""``toolcall report``, ``explain``, ``replay`` and ``improve``: what a journal says."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,10 +16,22 @@ from rich.text import Text
 from ..base.setup_error import SetupError
 from ..engine.compose.pipeline import Pipeline
 from ..engine.report.json_form import Form
-from ..journal import JournalError, JournalFile, Replay, Summary, read_forms, read_lines, summarise
+from ..journal import (
+    JournalError,
+    JournalFile,
+    Proposal,
+    Replay,
+    Summary,
+    make_patch,
+    read_forms,
+    read_lines,
+    summarise,
+)
 from ..journal import explain as explain_form
+from ..journal import improve as propose
 from ..journal import replay as replay_forms
 from ..journal.page import write_page
+from ..journal.recovery import Recoveries, Share
 from ..journal.regression_test import write_test
 from ..journal.summary import Tally, by_calls
 from ..messages.text import format_count, replace_surrogates
@@ -114,6 +127,50 @@ def replay(journal: Path, target: str, *, as_json: bool, test: Path | None, run_
     return int(found.changed > 0)
 
 
+def improve(journal: Path, target: str, *, as_json: bool, at_least: int) -> None:
+    """Print what a journal proposes for the tools of a pipeline.
+
+    Raises:
+        CommandError: The journal cannot be read, or the pipeline not be loaded.
+    """
+    try:
+        forms, _ = read_forms(journal)
+        with redirect_to_stderr():
+            pipeline = _load(target)
+            found = anyio.run(partial(propose, pipeline, forms, at_least=at_least))
+            tools = {tool.name: tool for registry in pipeline.registries for tool in registry}
+            patches = [make_patch(each, tools[each.tool]) for each in found]
+    except JournalError as exc:
+        raise CommandError(str(exc)) from None
+    except SetupError as exc:
+        raise CommandError(f"{target}: {exc}") from None
+    if as_json:
+        print(json.dumps([{**each.as_json(), "patch": patch} for each, patch in zip(found, patches, strict=True)]))
+        return
+    print(f"{format_count(len(found), 'proposal')}; nothing is applied")
+    for each, patch in list(zip(found, patches, strict=True))[:_MOST_ROWS]:
+        print()
+        for line in _describe_proposal(each):
+            print(_clean(line))
+        print(_clean(patch, keep_lines=True), end="")
+    if len(found) > _MOST_ROWS:
+        print(f"\nand {len(found) - _MOST_ROWS:,} more: --json prints all")
+
+
+def _describe_proposal(each: Proposal) -> Iterator[str]:
+    yield f"{each.tool}: {each.why}: {each.calls} calls"
+    if each.recovery is not None:
+        yield f"  the second attempt mended {each.recovery.at_2}, the second or third {each.recovery.by_3}"
+    if each.trial is None:
+        yield "  not tried: a record does not say what the model would have done"
+    else:
+        saved, broken = each.trial.saved, each.trial.broken
+        yield f"  replayed: it would have saved {saved.part:,} of {format_count(saved.of, 'failed call')}"
+        yield f"  and broken {broken.part:,} of {broken.of:,} that succeeded"
+    if each.caution:
+        yield f"  before you apply it: {each.caution}"
+
+
 def _load(target: str) -> Pipeline:
     loaded = load_target(target)
     return loaded if isinstance(loaded, Pipeline) else standard(loaded)
@@ -190,10 +247,11 @@ def print_summary(console: Console, found: Summary) -> None:
         ("after a failure the model", "times"),
         [(step, f"{count:,}") for step, count in sorted(steps.items(), key=lambda each: -each[1])],
     )
+    _print_recovery(console, found.recovery)
     _print_rows(
         console,
-        (f"repairs ({found.repaired[0]:,} calls, {found.repaired[1]:,} succeeded)", "calls"),
-        [(rule, f"{count:,}") for rule, count in found.repairs.most_common(_MOST_ROWS)],
+        (f"repairs ({found.repaired[0]:,} calls, {found.repaired[1]:,} succeeded)", "calls", "succeeded"),
+        [(rule, f"{calls:,}", str(Share(good, calls))) for rule, (calls, good) in found.list_repairs()[:_MOST_ROWS]],
     )
     _print_rows(
         console,
@@ -210,6 +268,24 @@ def print_summary(console: Console, found: Summary) -> None:
         ("stage", "runs", "made failures", "seconds in all", "p50 ms", "p99 ms"),
         rows,
     )
+
+
+def _print_recovery(console: Console, found: Recoveries) -> None:
+    total = found.total
+    if not total.chains:
+        return
+    console.print(
+        f"\nFirst failures that the second attempt mended: {total.at_2}; the second or third: {total.by_3}\n"
+        f"attempts with the same arguments: {Share(total.repeats, total.attempts)}; "
+        f"{total.seconds:,.3g} s until what was mended, {total.told:,} characters of texts told "
+        "(95 % intervals by Wilson)"
+    )
+    rows = [
+        (f"{kind}, {tool}, {wording}", str(each.at_2), str(each.by_3), f"{each.repeats:,}", f"{each.told:,}")
+        for (kind, tool, wording), each in found.list_groups()
+    ]
+    titles = ("first failure, tool, wording", "mended at attempt 2", "by attempt 3", "repeats", "characters told")
+    _print_rows(console, titles, rows[:_MOST_ROWS])
 
 
 def _list_steps(found: Summary) -> set[str]:

@@ -1,4 +1,4 @@
-"""``toolcall report``, ``explain`` and ``replay``: their arguments, options and help."""
+"""``toolcall report``, ``explain``, ``replay`` and ``improve``: their arguments, options and help."""
 
 from __future__ import annotations
 
@@ -86,3 +86,35 @@ def replay(journal: Path, target: str, as_json: bool, test: Path | None, run_rea
 
     with print_command_errors():
         sys.exit(replay(journal, target, as_json=as_json, test=test, run_reads=run_reads))
+
+
+@click.command()
+@_journal
+@click.argument("target", metavar="MODULE:PIPELINE")
+@click.option("--json", "as_json", is_flag=True, help="Print the proposals as one JSON array.")
+@click.option(
+    "--at-least",
+    metavar="N",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="Propose nothing for fewer failures.",
+)
+def improve(journal: Path, target: str, as_json: bool, at_least: int) -> None:  # noqa: FBT001  # as above
+    """Propose changes of your tools, with the evidence of a journal, as patches.
+
+    MODULE:PIPELINE names a Pipeline, a ToolRegistry, or a function without required parameters that returns one. The
+    current directory is searched first.
+
+    Proposed are aliases for names that the model invents, examples for parameters that it leaves out, reveal= for
+    exceptions that crash often, and verify_with=, verify= or effect= for calls that end unknown. An alias is tried with
+    the recorded calls: what it would have saved, and what it would have broken. Nothing is applied, and no tool runs.
+
+    \b
+    Exit code: 0    what was found is printed
+               2    JOURNAL cannot be read, or MODULE:PIPELINE not be loaded: stderr says why
+    """  # noqa: D301  # as above
+    from .journal_commands import improve
+
+    with print_command_errors():
+        improve(journal, target, as_json=as_json, at_least=at_least)

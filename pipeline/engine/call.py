@@ -27,6 +27,8 @@ else:
 
 # The conversation of all calls in a block, for those that name none; `telemetry.agent` sets it.
 CURRENT_CONVERSATION: ContextVar[str] = ContextVar("toolcall_conversation", default="")
+# Set by `gather` around several calls: those whose reply has no id came together as well.
+BATCH: ContextVar[object] = ContextVar("toolcall_batch", default=None)
 T = TypeVar("T", default=object)
 S = TypeVar("S")
 Listed = TypeVar("Listed", bound="list[Call]")

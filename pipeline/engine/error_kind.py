@@ -48,7 +48,7 @@ class ErrorKind:
             ``ran``; or neither is said (``unsaid``, the default).
     """
 
-    __slots__ = ("_times", "_wording")  # no fields: they are no part of the error
+    __slots__ = ("_change", "_times", "_wording")  # no fields: they are no part of the error
     fixable_by: ClassVar[FixableBy]
     category: ClassVar[Category]
     error_type: ClassVar[ErrorType]
@@ -79,18 +79,31 @@ class ErrorKind:
         """How often this call was refused in its conversation, if that is told to the model; else 0."""
         return getattr(self, "_times", 0)
 
+    @property
+    def change(self) -> str:
+        """What changed since the last failure of the tool in the conversation, as a sentence for the model; or ""."""
+        return getattr(self, "_change", "")
+
+    @property
+    def says_more(self) -> bool:
+        """Whether its text says how often the call came, or what changed."""
+        return bool(self.times or self.change)
+
     def worded(self, wording: Wording | None) -> Self:
         """A copy with this wording: a tool may share one error among its calls. The error itself if it has it."""
-        if wording is self.wording:
-            return self
-        copy = self.changed()
-        object.__setattr__(copy, "_wording", wording)
-        return copy
+        return self if wording is self.wording else self._with("_wording", wording)
 
     def sent_again(self, times: int) -> Self:
         """A copy that tells the model how often it has sent this call: stages may share one error."""
+        return self._with("_times", times)
+
+    def since_last(self, change: str) -> Self:
+        """A copy that tells the model what changed."""
+        return self._with("_change", change)
+
+    def _with(self, name: str, value: object) -> Self:
         copy = self.changed()
-        object.__setattr__(copy, "_times", times)
+        object.__setattr__(copy, name, value)
         return copy
 
     def changed(self, **fields: Any) -> Self:

@@ -1,12 +1,15 @@
 from .database import JournalError as JournalError
 from .database import JournalFile as JournalFile
 from .explaining import explain as explain
+from .improving import Proposal as Proposal
+from .improving import improve as improve
 from .journal import Journal as Journal
 from .journal import get_journal as get_journal
 from .json_lines import add_lines as add_lines
 from .json_lines import read_forms as read_forms
 from .json_lines import read_lines as read_lines
 from .json_lines import write_lines as write_lines
+from .patching import make_patch as make_patch
 from .replaying import Replay as Replay
 from .replaying import replay as replay
 from .summary import Summary as Summary

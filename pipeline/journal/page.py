@@ -11,6 +11,7 @@ from html import escape
 from typing import Final
 
 from ..privacy import neutralise
+from .recovery import Recoveries, Share
 from .summary import Summary, Tally, by_calls, find_percentiles
 
 _MOST_ROWS: Final = 30
@@ -87,8 +88,8 @@ def write_page(found: Summary, title: str) -> str:
         _make_counts(
             "Repairs",
             f"{found.repaired[0]:,} calls were repaired; {found.repaired[1]:,} of them succeeded.",
-            ("rule", "calls"),
-            found.repairs.most_common(_MOST_ROWS),
+            ("rule", "calls", "succeeded"),
+            [(rule, calls, str(Share(good, calls))) for rule, (calls, good) in found.list_repairs()[:_MOST_ROWS]],
         ),
         _make_counts(
             "Retries",
@@ -98,6 +99,7 @@ def write_page(found: Summary, title: str) -> str:
             found.decisions.most_common(_MOST_ROWS),
         ),
         "</div>",
+        _make_recovery(found.recovery),
         _make_stages(found),
     ]
     body = "\n".join(part for part in parts if part)
@@ -228,8 +230,27 @@ def _make_next_steps(found: Summary) -> str:
     return f"<section><h2>What the model did after a failure</h2>\n{table}</section>"
 
 
-def _make_counts(title: str, about: str, titles: tuple[str, str], rows: Iterable[tuple[str, int]]) -> str:
-    shown = [(name, f"{count:,}") for name, count in rows]
+def _make_recovery(found: Recoveries) -> str:
+    total = found.total
+    rows = [
+        (kind, str(each.at_2), str(each.by_3), f"{each.repeats:,}", f"{each.told:,}", f"{tool}, {wording}")
+        for (kind, tool, wording), each in found.list_groups()[:_MOST_ROWS]
+    ]
+    if not rows:
+        return ""
+    about = (
+        f"Of the first failures in a conversation, the second attempt mended {total.at_2}, and the second or third "
+        f"{total.by_3} (95 % intervals by Wilson). {Share(total.repeats, total.attempts)} attempts sent the same "
+        f"arguments again. {total.seconds:,.3g} s passed until what was mended."
+    )
+    titles = ("first failure", "mended at 2", "by 3", "repeats", "characters told", "tool, wording")
+    return f"<h2>Recovery</h2>\n<p>{escape(about)}</p>\n{_make_table(titles, rows, last_is_text=True)}"
+
+
+def _make_counts(
+    title: str, about: str, titles: tuple[str, ...], rows: Iterable[tuple[str, int] | tuple[str, int, str]]
+) -> str:
+    shown = [(name, f"{count:,}", *more) for name, count, *more in rows]
     return f"<section><h2>{title}</h2>\n<p>{_text(about)}</p>\n{_make_table(titles, shown)}</section>" if shown else ""
 
 

@@ -19,7 +19,7 @@ from ..messages import render
 from ..once.digests import digest
 from ..stores import Memory
 from ..testing import FakeClock
-from .summary import NO_TOOL
+from .recovery import NO_TOOL
 
 NO_RECORD: Final = "no record"  # what a call comes to that would run, and did not run then
 SUCCESS: Final = "success"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import attrs
 
 from ..engine.report.json_form import Form
-from .faults import find_fault, read_fields
+from .faults import find_fault
+from .recovery import NO_TOOL, Recoveries, Share, list_suggestions
 
-NO_TOOL: Final = "?"  # stands for each name that no tool has: a model makes up as many as it likes
 _PERCENTILES: Final = (0.5, 0.9, 0.99)
 _MOST_NAMES: Final = 1_000  # principals, and the like; those beyond are counted together
 _REST: Final = "(others)"
@@ -88,7 +88,8 @@ class Summary:
         wordings: By the profile of the texts for the model.
         attempts: By how often the body ran, from 0: the calls, and the successes among them.
         next_steps: By the tool of a failed call of a conversation, what the model did next.
-        repairs: Calls with a repair, by its rule.
+        recovery: How many failures the next attempts mended.
+        repairs: Calls with a repair by its rule, and the successes among them.
         decisions: Decisions about retries, by their reason.
         decided_by: Failures, by the stage that made them.
         stages: By name.
@@ -109,7 +110,8 @@ class Summary:
     next_steps: defaultdict[str, Counter[str]] = attrs.field(
         factory=lambda: defaultdict[str, Counter[str]](Counter[str])
     )
-    repairs: Counter[str] = attrs.field(factory=Counter[str])
+    recovery: Recoveries = attrs.field(factory=Recoveries)
+    repairs: defaultdict[str, list[int]] = attrs.field(factory=lambda: defaultdict[str, list[int]](lambda: [0, 0]))
     decisions: Counter[str] = attrs.field(factory=Counter[str])
     decided_by: Counter[str] = attrs.field(factory=Counter[str])
     stages: defaultdict[str, StageTally] = attrs.field(factory=lambda: defaultdict[str, StageTally](StageTally))
@@ -134,11 +136,13 @@ class Summary:
                 str(count): {"calls": calls, "successes": successes}
                 for count, (calls, successes) in sorted(self.attempts.items())
             },
+            "recovery": self.recovery.as_json(),
             "next_steps": {name: dict(steps.most_common()) for name, steps in sorted(self.next_steps.items())},
             "repairs": {
                 "calls": self.repaired[0],
                 "successes": self.repaired[1],
-                "rules": dict(self.repairs.most_common()),
+                "rules": {rule: calls for rule, (calls, _) in self.list_repairs()},
+                "by_rule": {rule: Share(good, calls).as_json() for rule, (calls, good) in self.list_repairs()},
             },
             "retries": {
                 "calls": self.retried[0],
@@ -162,6 +166,10 @@ class Summary:
             "last": self.last,
         }
 
+    def list_repairs(self) -> list[tuple[str, list[int]]]:
+        """Rules of repairs with their calls and successes, the commonest first."""
+        return sorted(self.repairs.items(), key=lambda each: -each[1][0])
+
 
 def summarise(forms: Iterable[Form], dropped: int = 0) -> Summary:
     """Return the figures of calls, given in their order.
@@ -174,6 +182,7 @@ def summarise(forms: Iterable[Form], dropped: int = 0) -> Summary:
     open_failures: dict[tuple[str, str], Form] = {}  # the last call of each conversation, if it failed
     for form in forms:
         _add(found, form)
+        found.recovery.add(form)
         if form["conversation"]:
             key = form["principal"], form["conversation"]
             before = open_failures.pop(key, None)
@@ -189,19 +198,13 @@ def summarise(forms: Iterable[Form], dropped: int = 0) -> Summary:
 def name_next_step(failed: Form, following: Form) -> str:
     """The next step of a model after a call that failed, by its next call."""
     same_tool = failed["name"] == following["name"] or (
-        failed["tool"] == following["tool"] if failed["tool"] else following["tool"] in _list_suggestions(failed)
+        failed["tool"] == following["tool"] if failed["tool"] else following["tool"] in list_suggestions(failed)
     )
     if failed["name"] == following["name"] and failed.get("arguments") == following.get("arguments"):
         return "same again" if "arguments" in failed else "the same tool"
     if following["outcome"] == "success":
         return "mended" if same_tool else "another tool"
     return "failed again" if same_tool else "another tool"
-
-
-def _list_suggestions(form: Form) -> Sequence[str]:
-    """The names that the text for an unknown name suggested."""
-    found: Sequence[str] = read_fields(form).get("suggestions", ())
-    return found
 
 
 def find_percentiles(seconds: list[float]) -> dict[str, float]:
@@ -237,7 +240,8 @@ def _add(found: Summary, form: Form) -> None:
         _count(found.retried, succeeded)
     if form["repairs"]:
         _count(found.repaired, succeeded)
-        found.repairs.update({repair[1] for repair in form["repairs"]})
+        for rule in {repair[1] for repair in form["repairs"]}:
+            _count(found.repairs[rule], succeeded)
     found.decisions.update(decision[2] for decision in form["decisions"])
     found.waited += sum(decision[1] or 0.0 for decision in form["decisions"])
     if form["decided_by"]:

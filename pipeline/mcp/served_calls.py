@@ -16,12 +16,14 @@ from ..engine.call_state import StateKey
 from ..engine.compose import Pipeline
 from ..engine.errors import NeedsUserInput
 from ..messages.text import replace_surrogates
+from ..messages.wording import Wording
 from ..telemetry import continued, follow
 from ..telemetry.attributes import OF_CALL
 from ..telemetry.event_rows import PROGRESS, Event
 from ..tools import Tool
 from .asking import ASKED, OURS, AskingCall, let_ask, serve_end
 from .asking_person import Question, ask_person, find_approvals, takes_forms
+from .client_wordings import ClientWordings
 from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, REPEATED, SPAN_FACTS, Message, write_call_id
 from .known_clients import KnownClients
 from .result_blocks import KIND, make_result
@@ -51,6 +53,7 @@ class ServedCalls:
         deps: The ``deps`` of each call.
         read_principal: Returns who asks; "" without a principal.
         error: Makes an error of the protocol of its code, its text and maybe its data.
+        wordings: By the name of a client; see `make_server`.
     """
 
     def __init__(
@@ -62,8 +65,10 @@ class ServedCalls:
         deps: object,
         read_principal: Callable[[], str],
         error: Callable[..., Exception],
+        wordings: Mapping[str, Wording] | None = None,
     ) -> None:
         self._pipeline, self._tools, self._clients = serve_end(pipeline), tools, clients
+        self._wordings = ClientWordings(wordings, self._pipeline.wording)
         self._approvals = find_approvals(pipeline)
         self._deps, self._read_principal = deps, read_principal
         self._error = error
@@ -91,7 +96,7 @@ class ServedCalls:
             write_call_id(context.request_id),
             "" if context.request is None else self._read_principal(),
             self._deps,
-            wording=self._pipeline.wording,
+            wording=self._wordings.find(context),
         )
         call = self._clients.sign(call, context, self._pipeline)
         key = call.conversation, call.reply, call.id
@@ -162,7 +167,12 @@ class ServedCalls:
         return await run(call, context) if await ask_person(ask, self._approvals, call, outcome) else outcome
 
     async def _run(self, call: Call, _context: Any) -> Outcome:
-        return await self._pipeline(call)
+        return await self._find_pipeline(call)(call)
+
+    def _find_pipeline(self, call: Call) -> Pipeline:
+        """The pipeline that words its texts as the client of this call wants them."""
+        pipeline, wording = self._pipeline, call.wording
+        return pipeline if wording is None or wording is pipeline.wording else pipeline.with_(wording=wording)
 
     async def _run_told(self, call: Call, context: Any) -> Outcome:
         """Run a call, and report its progress to its client. By the specification each report must be larger."""
@@ -179,7 +189,7 @@ class ServedCalls:
             message = replace_surrogates(str(event.data["message"] or ""))
             await context.session.report_progress(done, total, message or None)
 
-        return await follow(self._pipeline, call, tell, content=False)
+        return await follow(self._find_pipeline(call), call, tell, content=False)
 
 
 def is_modern(context: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from importlib.metadata import version as read_version
@@ -20,6 +20,7 @@ from ..base.event_loops import get_event_loop
 from ..base.options import check_type
 from ..base.setup_error import SetupError
 from ..engine.compose import Pipeline
+from ..messages.wording import Wording
 from .asking import AskingCalls
 from .http_transport import OneAnswer
 from .jsonrpc import TOOLS_CALL, Message
@@ -57,6 +58,7 @@ def make_server(
     version: str = "",
     instructions: str | None = None,
     deps: object = None,
+    wordings: Mapping[str, Wording] | None = None,
 ) -> Any:
     """Make a server of MCP with the tools of a pipeline.
 
@@ -68,6 +70,9 @@ def make_server(
         version: The version of your server. Default "": the version of this library.
         instructions: How to use the tools, for the model. Default None: nothing is said.
         deps: The ``deps`` of each call. Default None: none.
+        wordings: How the texts for the model are worded, by the name that a client gives itself, or a pattern such as
+            ``claude-*``. Default None: as the pipeline words them. ``_meta["toolcall/verbosity"]`` and
+            ``_meta["toolcall/profile"]`` of a request stand above it.
 
     Returns:
         A ``mcp.server.lowlevel.Server``: ``run()`` serves two streams, ``streamable_http_app()`` is an application of
@@ -89,7 +94,9 @@ def make_server(
         return "" if token is None else join_principal(sdk.list_principal(token))
 
     known = KnownClients()
-    calls = ServedCalls(pipeline, tools, known, deps=deps, read_principal=read_principal, error=sdk.error)
+    calls = ServedCalls(
+        pipeline, tools, known, deps=deps, read_principal=read_principal, error=sdk.error, wordings=wordings
+    )
 
     async def list_tools(context: Any, _params: Any) -> Message:
         result: Message = {"tools": tools.list_tools()}

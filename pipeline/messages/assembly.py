@@ -66,7 +66,7 @@ def build_text(
     level = get_verbosity(verbosity)
     style = _Style(get_profile(profile), level, own, tool, close(error, level))
     budget = level.characters
-    change = "" if previous is None else describe_change(error, previous)
+    change = error.change if previous is None else describe_change(error, previous)
     if error.times:
         change = describe_repetition(error.times)
     lines, are_ours = _build_lines(error, style)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from ..base.foreign_values import or_default
 from ..engine.errors import ExecutionFailed, InvalidParams, MalformedCall, ResourceNotFound, ToolError, UnknownTool
 from .text import shorten
 
+SAME_ARGUMENTS = "These are the same arguments as before."
+SAME_NAME = "This is the same name as before."
+SAME_ERROR = "This is the same error as before."
+SAME_MISTAKE = "It is the same mistake in the same place as before."
+CUT_BEFORE = "They were cut off before, too."
 _STOP = 10  # equal calls
 _MAX_PATHS = 3  # paths in one list
 _MAX_PATH = 50  # characters of a path
@@ -21,14 +26,14 @@ def describe_change(error: ToolError, previous: ToolError) -> str:
     match error, previous:
         case InvalidParams(), InvalidParams():
             if _has_same_arguments(error, previous):
-                return "These are the same arguments as before."
-            return _compare_problems(error, previous)
+                return SAME_ARGUMENTS
+            return compare_paths(*([problem.path for problem in each.problems] for each in (error, previous)))
         case UnknownTool(), UnknownTool():
-            return "This is the same name as before." if error.requested == previous.requested else ""
+            return SAME_NAME if error.requested == previous.requested else ""
         case MalformedCall(), MalformedCall():
             return _compare_malformed(error, previous)
         case (ResourceNotFound(), ResourceNotFound()) | (ExecutionFailed(), ExecutionFailed()):
-            return "This is the same error as before." if error == previous else ""
+            return SAME_ERROR if error == previous else ""
         case _:
             return ""
 
@@ -55,15 +60,15 @@ def canonical_arguments(arguments: object) -> str | None:
 
 def _compare_malformed(error: MalformedCall, previous: MalformedCall) -> str:
     if error.truncated and previous.truncated:
-        return "They were cut off before, too."
+        return CUT_BEFORE
     if error == previous and error.position is not None:
-        return "It is the same mistake in the same place as before."
+        return SAME_MISTAKE
     return ""
 
 
-def _compare_problems(error: InvalidParams, previous: InvalidParams) -> str:
-    now = dict.fromkeys(problem.path for problem in error.problems)
-    before = dict.fromkeys(problem.path for problem in previous.problems)
+def compare_paths(wrong: Iterable[str], were_wrong: Iterable[str]) -> str:
+    """A sentence about which parameters are fixed, still wrong and now wrong, or ""."""
+    now, before = dict.fromkeys(wrong), dict.fromkeys(were_wrong)
     if "" in now and "" not in before:  # wrong as a whole: the single parameters were not checked
         return ""
     fixed = [path for path in before if path and path not in now and not _is_inside(path, now)]

@@ -1,4 +1,4 @@
-"""Conversation: remembers the last failures, so that the next text can say what changed."""
+"""Conversation: remembers the last failures, for calls whose pipeline is told no conversation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class Conversation:
     """Renders the outcomes of one conversation; a text says what changed since the last failure of the same tool.
 
-    A success of a tool removes its failure from the memory. A pipeline itself remembers no failures.
+    A success of a tool removes its failure from the memory. Of calls with a ``conversation`` a pipeline
+    remembers them itself.
 
     Args:
         profile: As in `render`. Default None: as the pipeline words its texts.

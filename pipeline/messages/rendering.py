@@ -53,7 +53,8 @@ def render(
             the default. The options below win over each.
         profile: ``default``, ``llmproc``, ``rfc015``, ``structured``, ``agentopia``, ``invalid_tool`` or a `Profile`.
             Default None: as worded, else ``default``.
-        previous: The error of the last call of the same tool. The text then says what changed since. Default: none.
+        previous: The error of the last call of the same tool. The text then says what changed since. Default None: as
+            the error says, which a pipeline tells that in a conversation.
         verbosity: ``terse`` (one line for each problem, about 250 tokens), ``normal`` (with one line of help, 2,000
             tokens) or ``full`` (with details and the form of valid arguments, 4,000 tokens). A token counts as four
             characters. Default None: as worded, else ``normal``.
@@ -125,7 +126,7 @@ def _render_error(
     tool: str | None,
 ) -> PublicText:
     is_plain = previous is None and templates is None and profile == "default" and verbosity == "normal"
-    if is_plain and not error.times:
+    if is_plain and not error.says_more:
         return PublicText(replace_surrogates(default_text(error)))
     from .assembly import build_text
 
@@ -137,7 +138,7 @@ def render_failure(error: ToolError) -> PublicText:
     try:
         texts = _find_texts(error)
         if texts is None:
-            return render(Failure(error)) if error.times else PublicText(replace_surrogates(default_text(error)))
+            return render(Failure(error)) if error.says_more else PublicText(replace_surrogates(default_text(error)))
         problem = cast("InvalidParams", error).problems[0]
         text = texts.get(problem)
         if text is None:
@@ -151,7 +152,9 @@ def render_failure(error: ToolError) -> PublicText:
 
 def _find_texts(error: ToolError) -> dict[Problem, PublicText] | None:
     """The texts about wrong types that a tool keeps, if the text about this error follows from its one problem."""
-    if type(error) is not InvalidParams or error.details is not NO_DETAILS or len(error.problems) != 1 or error.times:
+    if type(error) is not InvalidParams or error.details is not NO_DETAILS or len(error.problems) != 1:
+        return None
+    if error.says_more:
         return None
     return getattr(error.schema, "texts", None) if error.problems[0].rule == "type" else None
 

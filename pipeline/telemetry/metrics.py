@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from opentelemetry.context import Context
@@ -83,9 +83,18 @@ def _make_instrument(meter: Meter, active: ActiveCalls) -> None:
 # An ended call: its tool, ns, verdict, reason, repairs, stage rows, attempt rows and context. Not the report,
 # which would keep arguments and results for as long as the measurement waits.
 Measurement: TypeAlias = tuple[
-    str, int, str | None, str, Sequence[Repair], Sequence[StageRow], Sequence[AttemptRow], Context | None
+    str,
+    int,
+    str | None,
+    str,
+    Sequence[Repair],
+    Sequence[StageRow],
+    Sequence[AttemptRow],
+    tuple[str, int] | None,
+    Context | None,
 ]
 
+_ATTEMPTS: Final = {1: "2", 2: "3"}  # by the failures before
 _MEASURES = FaultBarrier(get_logger(), "A listener failed: a call could not be measured", BaseException)
 
 
@@ -111,6 +120,9 @@ class Instruments:
             explicit_bucket_boundaries_advisory=semconv.BUCKETS,
         )
         self._repairs = meter.create_counter(semconv.REPAIRS_METRIC, "{repair}", "Repairs of calls")
+        self._answers = meter.create_counter(
+            semconv.ANSWERS_METRIC, "{call}", "Calls that answer a failure of their tool in the conversation"
+        )
         self._dropped = meter.create_counter(semconv.DROPPED_METRIC, "{call}", "Calls that lost their deferred spans")
         self._stage = (
             meter.create_histogram(
@@ -136,12 +148,13 @@ class Instruments:
             report.repairs,
             report.rows,
             report.attempt_rows,
+            report.answers,
             context,
         )
 
     def record(self, measurement: Measurement) -> None:
         """Record an ended call, in its own context, so that an exemplar leads to its trace."""
-        tool, ns, verdict, reason, repairs, rows, attempts, context = measurement
+        tool, ns, verdict, reason, repairs, rows, attempts, answers, context = measurement
         agent = label_agent(context)
         labels = {semconv.TOOL_NAME: tool, semconv.TOOL_TYPE: semconv.FUNCTION, **agent}
         told = {semconv.DECIDED_BY: find_decider(rows, verdict), semconv.REASON: reason}
@@ -153,6 +166,13 @@ class Instruments:
                 self._retries.add(retries, _with_error(labels, kind), context)
         for repair in repairs:
             self._repairs.add(1, labels | {semconv.RULE: repair.rule}, context)
+        if answers is not None:
+            kind, failed = answers
+            which: dict[str, str | bool] = {
+                semconv.ANSWER_ATTEMPT: _ATTEMPTS.get(failed, "4+"),
+                semconv.ANSWER_MENDED: verdict is None,
+            }
+            self._answers.add(1, {**labels, semconv.ERROR_TYPE: kind, **which}, context)
         if self._stage is not None:
             verdicts = collect_verdicts(attempts, verdict)
             for stage, _, _, of_stage, attempt, _, own in rows:

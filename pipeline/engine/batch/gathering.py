@@ -19,7 +19,7 @@ from ...base.foreign_values import or_default
 from ...base.options import check_count, check_number, read_items, refuse
 from ...once import write_arguments
 from ...tools.definition import Tool, refuse_as_name
-from ..call import Call, Outcome, ResolvedCall, make_uuid, set_caller
+from ..call import BATCH, Call, Outcome, ResolvedCall, make_uuid, set_caller
 from ..call_state import TURN, WITHIN
 from ..errors import Crashed, NotExecuted
 from .resource_order import TEXTS, order_by_resource
@@ -194,9 +194,13 @@ async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it
     if len(todo) == 1:  # as in most replies; a task for one call costs more than the call
         await work(work)
         return cast("list[Outcome]", outcomes)
-    async with anyio.create_task_group() as group:
-        for _ in range(workers):
-            group.start_soon(work, work)
+    together = BATCH.set(object())
+    try:
+        async with anyio.create_task_group() as group:
+            for _ in range(workers):
+                group.start_soon(work, work)
+    finally:
+        BATCH.reset(together)
     return cast("list[Outcome]", outcomes)
 
 

@@ -1,21 +1,16 @@
-"""FailureFinisher: the answer of a pipeline for a call without success, and how often a model sent that call."""
+"""FailureFinisher: the answer of a pipeline for a call without success."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from hashlib import blake2b
-from typing import Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 from returns.result import Failure
 
 from ...base.foreign_values import or_default
 from ...messages.wording import Wording
-from ...parameters.limits import Limits
 from ...privacy import ForeignText, Mask, make_mask
 from ...telemetry.logs import is_logged, log_failure
 from ...tools.definition import Tool
@@ -27,89 +22,19 @@ from ..errors import (
     Denied,
     ExecutionFailed,
     InvalidParams,
-    MalformedCall,
     OutcomeUnknown,
     TimedOut,
     ToolError,
     Transient,
     Unavailable,
-    UnknownTool,
 )
 from ..guards import OneEffect, as_not_landed, as_outcome_unknown
 from ..retries import downgrade_lost
 from .stage import Stage
 from .stage_bugs import explain_answer, explain_call
 
-_COUNTED: Final = frozenset((UnknownTool, MalformedCall, InvalidParams))  # no time makes such a call right
-_FROM: Final = 3  # the first call that is told that it is one of several
-_CONVERSATIONS = 1024  # that are remembered, the last ones
-_CALLS = 64  # of one conversation, the last ones
-_LIMITS: Final = Limits()  # within them the whole call counts, and its first values above
-_VALUES = 5_000
-_CHARACTERS = 1_000_000  # a text is read whole, so it may be one text longer
-_Counts: TypeAlias = OrderedDict[bytes, int]
-
-
-class RepeatedRefusals:
-    """Counts equal refusals: of one conversation, one kind, one name and the same arguments.
-
-    What is paused, busy, denied or waits for a person is not counted: the model cannot mend it, and it may end by
-    itself. A digest of each call is kept, with a key of this object. Threads may share it; of equal calls that end
-    at the same time one may not be counted.
-    """
-
-    def __init__(self) -> None:
-        self._key = os.urandom(16)
-        self._counts: OrderedDict[tuple[str, str], _Counts] = OrderedDict()
-
-    def tell(self, call: Call, outcome: Outcome) -> Outcome:
-        """The failed outcome of a call in a conversation; from the third equal one on its error says how many."""
-        error: Any = cast("Failure[Any]", outcome).failure()
-        if type(error) not in _COUNTED or (text := _write(call, error.kind)) is None:
-            return outcome
-        times = self._count((call.principal, call.conversation), blake2b(text, key=self._key, digest_size=16).digest())
-        return outcome if times < _FROM else Failure(error.sent_again(times))
-
-    def _count(self, asker: tuple[str, str], call: bytes) -> int:
-        counts = self._counts.setdefault(asker, OrderedDict())
-        times = counts[call] = counts.get(call, 0) + 1
-        with suppress(KeyError):  # another thread has removed it
-            counts.move_to_end(call)
-            self._counts.move_to_end(asker)
-            if len(counts) > _CALLS:
-                counts.popitem(last=False)
-            if len(self._counts) > _CONVERSATIONS:
-                self._counts.popitem(last=False)
-        return times
-
-
-@or_default(None)  # arguments that a program made may hold anything
-def _write(call: Call, kind: str) -> bytes | None:
-    given: Any = call.arguments
-    if not isinstance(given, str):
-        held = dict(cast("Mapping[str, Any]", given or {}))
-        given = json.dumps(held, sort_keys=True) if _LIMITS.check(held) is None else _begin(held)
-    return json.dumps([kind, call.name, given]).encode()
-
-
-def _begin(arguments: dict[str, Any]) -> list[object]:
-    """The first values of arguments above the limits: a small value that holds one part often is a long text."""
-    found: list[object] = []
-    characters, pending = 0, [cast("Any", arguments)]
-    while pending and len(found) < _VALUES and characters < _CHARACTERS:
-        each = pending.pop()
-        if isinstance(each, dict):
-            held = cast("dict[str, Any]", each)
-            found.append(["object", len(held)])
-            pending += [part for name in sorted(held) for part in (held[name], name)]
-        elif isinstance(each, (list, tuple)):
-            items = cast("list[Any]", each)
-            found.append(["array", len(items)])
-            pending += reversed(items)
-        else:
-            found.append(each)
-            characters += len(each) if isinstance(each, str) else 0
-    return found
+if TYPE_CHECKING:
+    from .last_failures import LastFailures
 
 
 @attrs.frozen(eq=False)
@@ -124,6 +49,8 @@ class FailureFinisher:
         inner: All stages inside of the checks at the front.
         foreign_text: Whether texts of others are logged of a tool with secrets.
         wording: What the errors carry, for whoever renders them later. None: as by default.
+        last: What the model read last; made for the first failure in a conversation, and one at most. Pipelines that
+            differ in their wording alone share it.
     """
 
     leading: Sequence[Stage]
@@ -133,7 +60,7 @@ class FailureFinisher:
     inner: Sequence[Stage]
     foreign_text: ForeignText = "withhold"
     wording: Wording | None = None
-    _refusals: RepeatedRefusals = attrs.field(init=False, repr=False, factory=RepeatedRefusals)
+    last: list[LastFailures] = attrs.field(repr=False, factory=list["LastFailures"])
 
     def finish(
         self,
@@ -161,7 +88,7 @@ class FailureFinisher:
         if type(error) in _PASSED_ON and lost is None and self._is_without_secrets(call, reached):
             if is_logged(error):
                 self._log(call, getattr(reached, "tool", None), error, None, decision)
-            return self._give(call, error, outcome)
+            return self._give(call, reached, error, outcome)
         tool = reached.tool if isinstance(reached, ResolvedCall) else None if effect is None else effect.tool
         bug = self._find_bug(call, outcome)
         error = bug or error
@@ -182,9 +109,9 @@ class FailureFinisher:
         if mask is not None and not (type(error) is InvalidParams and error.schema is not None):
             error = mask.error(error)  # a parser makes its texts without secrets
         self._log(call, tool, error, mask, decision)
-        return self._give(call, error, outcome)
+        return self._give(call, reached, error, outcome)
 
-    def _give(self, call: Call, error: Any, outcome: Any) -> Outcome:
+    def _give(self, call: Call, reached: Any, error: Any, outcome: Any) -> Outcome:
         """The answer with this error: that of the stages where it is theirs."""
         if type(error) is Unavailable and error.body_landed == "maybe":
             # Else a body that hands the answer of another call on would be taken for one that may have landed.
@@ -193,7 +120,14 @@ class FailureFinisher:
             error = error.worded(self.wording)
         theirs = type(outcome) is _FAILURE and outcome.failure() is error
         given: Outcome = outcome if theirs else Failure(error)
-        return self._refusals.tell(call, given) if getattr(call, "conversation", "") else given
+        return self._find_last().tell(call, reached, given) if getattr(call, "conversation", "") else given
+
+    def _find_last(self) -> LastFailures:
+        if not self.last:
+            from .last_failures import LastFailures  # most programs do without
+
+            self.last.append(LastFailures())
+        return self.last[0]
 
     def _find_bug(self, call: object, outcome: Any) -> Crashed | None:
         """The bug of a caller or a stage; None: the stages answered with a failure, as they should."""

@@ -8,7 +8,7 @@ from copy import copy
 from functools import partial
 from time import time_ns
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, cast, overload
 
 from returns.result import Failure
 
@@ -42,6 +42,7 @@ Other = TypeVar("Other", bound="Pipeline")
 _NO_SPAN = nullcontext()
 _NO_PROMISES = Promises()
 _logger = get_logger()
+_MOST_WORDINGS: Final = 64
 
 
 class Pipeline(StageList):
@@ -83,20 +84,22 @@ class Pipeline(StageList):
         for stage in stages:
             if stage.placement.closes_tools:
                 stage.obj.watch(self.registries)
-        self._runner = Runner(stages, self.registries, wording, promises)
         self.resources = (*promises.resources, *list_resources(stages))
         self._lifetime = Lifetime(self.resources)
         self._must_be_open = any(map(needs_opening, self.resources))
-        self._run: Callable[..., Coroutine[Any, Any, Outcome]] = (
-            self._run_opened if self._must_be_open else self._runner.run
-        )
-        if not names_are_known:
-            self._run = self._check_names_before(self._run)
+        self._names_are_known = names_are_known
         self.asks_people = any(stage.placement.kind == "approve" for stage in stages)
-        self._run_unbound = self._run
+        self._run_with(Runner(stages, self.registries, wording, promises))
         self._base: Pipeline | None = None  # of a bound pipeline
         self._origin: Pipeline | None = None  # of one that is worded anew
         self._asker: tuple[str, object, str] = ("", None, "")  # principal, deps, conversation
+        self._worded: dict[Wording, Pipeline] = {}  # what `with_` made of this one, without who asks
+
+    def _run_with(self, runner: Runner) -> None:
+        self._runner = runner
+        run: Callable[..., Coroutine[Any, Any, Outcome]] = self._run_opened if self._must_be_open else runner.run
+        self._run: Callable[..., Coroutine[Any, Any, Outcome]]
+        self._run = self._run_unbound = run if self._names_are_known else self._check_names_before(run)
 
     def _check_names_before(self, run: Callable[..., Coroutine[Any, Any, Outcome]]) -> Callable[..., Any]:
         """Run a call; before the first one with tools, log the names that no registry has by then."""
@@ -110,7 +113,9 @@ class Pipeline(StageList):
 
         return check
 
-    def with_(self, *, deps: object = None, principal: str = "", conversation: str = "") -> Self:
+    def with_(
+        self, *, deps: object = None, principal: str = "", conversation: str = "", wording: Wording | None = None
+    ) -> Self:
         """The same pipeline, bound to these: whatever runs a call through it, the call has them where it has none.
 
         What is not given here stays as this pipeline has it. ``before``, ``after``, ``replace`` and ``without`` of a
@@ -120,17 +125,31 @@ class Pipeline(StageList):
             deps: The caller's own object, for the `ToolContext` of the tools. Default None: none.
             principal: Who asks. Default "": no principal.
             conversation: The thread, session or run. Default "": no conversation.
+            wording: How the texts for the model are worded for who asks: fewer words, or another profile. Default None:
+                as this pipeline words them.
 
         Raises:
-            SetupError: ``principal`` or ``conversation`` is not a text.
+            SetupError: ``principal`` or ``conversation`` is not a text, or ``wording`` no `Wording`.
         """
         check_type("with_", "principal", principal, str)
         check_type("with_", "conversation", conversation, str)
         before = self._asker
         asker = principal or before[0], before[1] if deps is None else deps, conversation or before[2]
-        bound = copy(self)
-        bound._bind(self.unbound, asker)  # noqa: SLF001  # of this very class
+        base = self.unbound if wording is None else self._find_worded(wording)
+        bound = cast("Self", copy(base))
+        bound._bind(base, asker)  # noqa: SLF001  # of this very class
         return bound
+
+    def _find_worded(self, wording: Wording) -> Pipeline:
+        """The pipeline that `worded` makes, made once for each of the last wordings: it is compiled."""
+        check_type("with_", "wording", wording, Wording)
+        kept = self.unbound._worded  # noqa: SLF001  # of this very class
+        made = kept.get(wording)
+        if made is None:
+            if len(kept) >= _MOST_WORDINGS:
+                kept.clear()
+            made = kept[wording] = self.unbound.worded(wording)
+        return made
 
     def _bind(self, base: Pipeline, asker: tuple[str, object, str]) -> None:
         self._base, self._asker = base, asker
@@ -152,9 +171,16 @@ class Pipeline(StageList):
 
     def worded(self, wording: Wording, /) -> Self:
         """The same stages, and what they remember, with other texts for the model."""
-        made = self._remake(self.entries, wording)
-        made._origin = self  # noqa: SLF001  # a tool such as `batch` lives as long as the pipeline it is attached to
-        return made
+        make: Any = type(self)
+        made: Self = make(self.entries, wording, self.promises)
+        made._be_like(self)  # of this very class
+        return self.bind_alike(made)
+
+    def _be_like(self, other: Pipeline) -> None:
+        """Open, close and remember as another one does, whose stages these are."""
+        self._origin = other  # a tool such as `batch` lives as long as the pipeline it is attached to
+        self._lifetime, self._worded = other._lifetime, other._worded
+        self._run_with(Runner(self.entries, self.registries, self.wording, self.promises, other._runner))
 
     def _remake(self, entries: tuple[Stage, ...], wording: Wording | None = None) -> Self:
         make: Any = type(self)

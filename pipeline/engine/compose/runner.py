@@ -60,6 +60,7 @@ from .stage_bugs import explain_verdict, unwrap_call
 if TYPE_CHECKING:
     from ...once import Conversation
     from ...once.in_process import Flights
+    from .last_failures import LastFailures
 
 _Check: TypeAlias = Callable[[Any], Any]
 _BeginTurn: TypeAlias = Callable[[], AbstractContextManager[object] | None]
@@ -104,10 +105,23 @@ class _Recorded:
 
 
 class Runner:
-    """The stages, compiled once. See the picture above."""
+    """The stages, compiled once. See the picture above.
+
+    Args:
+        stages: They.
+        registries: The registries of their tools.
+        wording: How the texts for the model are worded.
+        promises: As in `Pipeline`.
+        like: One of the same stages with other words, whose memory is this one's too. Default None: there is none.
+    """
 
     def __init__(
-        self, stages: Sequence[Stage], registries: Sequence[ToolView], wording: Wording | None, promises: Promises
+        self,
+        stages: Sequence[Stage],
+        registries: Sequence[ToolView],
+        wording: Wording | None,
+        promises: Promises,
+        like: Runner | None = None,
     ) -> None:
         self.wording = wording
         observers = [stage for stage in stages if stage.role == "observe"]
@@ -143,13 +157,21 @@ class Runner:
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
         answering = [stage for stage in inner[leading:] if stage.placement.runs_body is not False] or inner[leading:]
         resolve_behind = self._find if first is None else None
+        self.last_failures: list[LastFailures] = [] if like is None else like.last_failures
         self._finish = FailureFinisher(
-            self._leading, answering, registries, resolve_behind, inner[leading:], foreign_text, wording
+            self._leading,
+            answering,
+            registries,
+            resolve_behind,
+            inner[leading:],
+            foreign_text,
+            wording,
+            self.last_failures,
         ).finish
         self._stages_recorded = checks, inner[leading:]
         self._recorded: _Recorded | None = None
         self._memory: _Memory | None = None
-        self._memories: dict[None, _Memory] = {}  # at most the one
+        self._memories: dict[None, _Memory] = {} if like is None else like._memories  # noqa: SLF001  # at most the one
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
 
     async def run(self, call: Call, request: ReportRequest | None = None) -> Outcome:  # noqa: C901, PLR0912, PLR0915  # one page
@@ -227,6 +249,8 @@ class Runner:
             if recorder is not None:  # sampled out: what ran inside has inherited the decision
                 recorder.call_ends(None, None)
         if type(outcome) is _SUCCESS:
+            if self.last_failures and call.conversation:
+                self.last_failures[0].forget(call, reached)
             success: Outcome = outcome  # a cast is a call
             return success
         return self._finish(call, reached, outcome, effect)
@@ -244,7 +268,9 @@ class Runner:
             recorder.call_ends(None, None)
         return self._finish(call, call, verdict)
 
-    async def _run_recorded(self, report: LiveReport, verdict: Any, request: ReportRequest | None) -> Outcome:
+    async def _run_recorded(  # noqa: C901, PLR0912  # as in run
+        self, report: LiveReport, verdict: Any, request: ReportRequest | None
+    ) -> Outcome:
         """Run the rest of a call with a report."""
         call = report.call
         reached: Any = call
@@ -273,6 +299,10 @@ class Runner:
                 effect.close()
             outcome = _read_raise(exc, self._leading[:1], verdict)
         finally:  # a cancelled call is recorded too, though it has no outcome
+            if self.last_failures and call.conversation and outcome is not _CANCELLED:
+                report.answers = self.last_failures[0].find_failure(call, reached)
+                if type(outcome) is _SUCCESS:
+                    self.last_failures[0].forget(call, reached)
             if outcome is not _CANCELLED and type(outcome) is not _SUCCESS:  # in the span, for the log's trace ids
                 row = find_decision(report.rows, kind_of(outcome) if type(outcome) is _FAILURE else _INTERNAL)
                 decision = ("", "") if row is None else (row[0], row[5])

@@ -41,6 +41,8 @@ class LiveReport(CallReport):
         begun: Attempts that have begun.
         notes: Notes of stages, by the ``id`` of the stage, or None.
         whole: The report that this one is a branch of, or None.
+        answers: The kind of the first failure in the conversation that the call answers, and how often its tool has
+            failed since; or None.
     """
 
     is_streamed: ClassVar[bool] = False
@@ -57,6 +59,7 @@ class LiveReport(CallReport):
     begun: int = attrs.field(default=0, repr=False)
     notes: dict[int, str] | None = attrs.field(default=None, repr=False)
     whole: LiveReport | None = attrs.field(default=None, repr=False)
+    answers: tuple[str, int] | None = attrs.field(default=None, repr=False)
 
     @property
     def redacted(self) -> RedactedCall | None:
