@@ -19,7 +19,7 @@ from toolcall_pipeline.testing import check_stage
 GALLERY = Path(__file__).parent.parent / "middlewares" / "GALLERY.md"
 TABLE = GALLERY.read_text().partition("\n## ")[0]
 PROGRAMS = [code for name in ("GALLERY.md", "TWICE.md") for _, code in snippets(GALLERY.with_name(name).read_text())]
-STAGES = ("authenticate", "permit", "Audit", "dry_run", "Hedge", "Shadow", "flagged", "Only")
+STAGES = ("authenticate", "permit", "Audit", "dry_run", "Hedge", "Shadow", "Fallback", "flagged", "Only")
 
 
 def program_of(name: str) -> str:
