@@ -50,6 +50,7 @@ def test_each_stage_keeps_the_rules(name: str, tmp_path: Path) -> None:
         "Audit": lambda stage: stage(str(tmp_path / "audit.db")),
         "Hedge": lambda stage: stage(0.05),
         "Shadow": lambda stage: stage(pipeline()),
+        "Fallback": lambda stage: stage(pipeline()),
         "Only": lambda stage: stage(frozenset({"probe"}), LoopGuard()),
     }
     stage = stages.get(name, lambda stage: stage)(program[name])
@@ -82,9 +83,9 @@ def test_a_stage_too_far_outside(name: str, target: str, make: Callable[[Any], A
     assert f"`{caught.value}`" in TABLE
 
 
-@pytest.mark.parametrize("name", ["Audit", "Shadow"])
+@pytest.mark.parametrize("name", ["Audit", "Shadow", "Fallback"])
 def test_a_stage_too_far_inside(name: str) -> None:
-    stage = load(name)[name](pipeline() if name == "Shadow" else ":memory:")
+    stage = load(name)[name](":memory:" if name == "Audit" else pipeline())
     with pytest.raises(SetupError) as caught:
         pipeline().after("classify", stage)
     assert f"`{caught.value}`" in TABLE

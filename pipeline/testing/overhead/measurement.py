@@ -17,6 +17,7 @@ from ...engine.report import kind_of
 from ...telemetry.queues import flush_queues
 from ..clocks import no_waiting
 from .ablation import Pair, Samples, count_allocations, leave_out, make_lean, pass_on
+from .alone import make_alone, record_runs
 from .costs import Overhead, StageCost
 from .figures import Figure
 from .rounds import Bench, Core, UnlikeError, make_batch
@@ -153,6 +154,15 @@ class Measurement:
             less = await count_allocations(pair.less, self.samples.calls, self.bodies)
             allocations = await count_allocations(pair.whole, self.samples.calls, self.bodies) - less
         return StageCost(name, stage.role, figure, pair.how, allocations, blocks)
+
+    async def measure_alone(self, name: str) -> Figure:
+        """Return the cost of one stage by itself: around an inside that answers what its inside has answered to it.
+
+        Raises:
+            SetupError: It is neither a check nor a middleware.
+        """
+        runs = await record_runs(self.unwatched, name, self.samples)
+        return await self.bench.difference(lambda: make_alone(runs))
 
     async def measure_no_op(self) -> Figure:
         """Return the cost of one more middleware that does nothing, right outside the end."""
