@@ -342,6 +342,27 @@ def test_limits_that_are_none(world: World, options: Any) -> None:
         assert_overhead(standard(world.tools), ADD, stage="retry", **options)
 
 
+@pytest.mark.parametrize(("there", "place"), [(2_000, 1_800), (650, 0)], ids=["dear", "within the noise"])
+def test_a_place_that_makes_others_dearer_is_named(
+    world: World, monkeypatch: pytest.MonkeyPatch, there: float, place: float
+) -> None:
+    """Where a middleware that does nothing costs more than right outside the end, the place is what costs."""
+    monkeypatch.setattr(Measurement, "_compare", AsyncMock(return_value=Figure(there, (0, 0), 100)))
+    monkeypatch.setattr(Measurement, "measure_no_op", AsyncMock(return_value=Figure(200, (0, 0), 10)))
+
+    async def look(measurement: Measurement) -> list[StageCost]:
+        no_op = await measurement.measure_no_op()
+        costs = [StageCost(name, "wrap", Figure(5_000, (0, 0), 10)) for name in ("nothing", "retry")]
+        costs.append(StageCost("validate", "check", Figure(5_000, (0, 0), 10)))
+        return [await measurement.measure_place(each, no_op) for each in costs]
+
+    pipeline = standard(world.tools).before("resolve", nothing)
+    told = run_measurement("x", pipeline, ADD, Options(), look)
+    assert [each.place_ns for each in told] == [place, place, 0]
+    shown = format_overhead(attrs.evolve(make_overhead(), stages=tuple(told)))
+    assert shown.count("its place makes others dearer: 1.80 µs of it") == (2 if place else 0)
+
+
 def test_which_stages_have_a_figure_does_not_depend_on_noise(world: World) -> None:
     """A stage that stands in for another one has a figure, also where a disturbed core makes the other look costly."""
     key = StateKey[str]("who")
