@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
+from unittest.mock import Mock
 
 import anyio
 import attrs
@@ -252,7 +253,7 @@ def test_the_guard_fails_if_a_row_is_over(
     """``--guard`` fails if a row is over its limit, on the versions that the limits were set with."""
     monkeypatch.setattr(counted, "make_rows", lambda: [UNIT, SUBJECT])
     monkeypatch.setattr(counted, "make_start_rows", list)
-    monkeypatch.setattr(counted, "judge_modules", lambda: ([], []))
+    monkeypatch.setattr(counted, "judge_modules", Mock(return_value=([], [])))
     monkeypatch.setattr(counted, "count", lambda: counts)
     monkeypatch.setattr(counted, "find_other_versions", lambda: others)
     assert overhead.main(["--guard"]) == code
@@ -265,7 +266,8 @@ def test_the_guard_fails_if_too_many_modules_are_loaded(
 ) -> None:
     """Their number is the same on each machine and, within their budget, on each version."""
     row = LOADING.rows[0]
-    monkeypatch.setattr(counted, "run", lambda *_: [Result(row, [modules])])
+    results = [Result(row, [modules])]
+    monkeypatch.setattr(counted, "run", Mock(return_value=results))
     monkeypatch.setattr(counted, "make_rows", list)
     monkeypatch.setattr(counted, "make_start_rows", list)
     monkeypatch.setattr(counted, "count", dict)
@@ -275,7 +277,7 @@ def test_the_guard_fails_if_too_many_modules_are_loaded(
 
 def test_the_guard_without_valgrind(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Where valgrind is not installed, ``--guard`` says so, and fails nothing."""
-    monkeypatch.setattr(counted, "judge_modules", lambda: ([], []))
+    monkeypatch.setattr(counted, "judge_modules", Mock(return_value=([], [])))
     monkeypatch.setenv("PATH", "")
     assert overhead.main(["--guard"]) == 0
     assert "valgrind is not installed" in capsys.readouterr().out
