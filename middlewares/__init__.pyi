@@ -13,6 +13,7 @@ from .loop_guard import LoopGuard as LoopGuard
 from .policy import Policy as Policy
 from .quota import Quota as Quota
 from .rate_limit import RateLimit as RateLimit
+from .redact import Redact as Redact
 from .resolve import Resolve as Resolve
 from .retry import Retry as Retry
 from .reword import Reword as Reword

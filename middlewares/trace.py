@@ -37,7 +37,8 @@ class Trace:
             reason, or worked for more than a millisecond. False: none; the call span has the attribute
             ``toolcall.stage.<name>.duration`` (seconds) for each stage instead.
         stage_durations: Record the duration of each stage as a metric as well. Default False.
-        openinference: Add the attributes that Phoenix and other OpenInference backends read. Default False.
+        openinference: Add the attributes that Phoenix and other OpenInference backends read, the conversation as
+            ``session.id`` among them. Default False.
         content: Record arguments and result on the call span. They may hold secrets, and whoever reads the traces
             reads them. Default None: only if ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` is ``true``, ``1``,
             ``SPAN_ONLY`` or ``SPAN_AND_EVENT``.
@@ -46,7 +47,8 @@ class Trace:
             ``progress`` for a message of progress. An object or an array comes before what is in it, and so does text
             that holds one. It returns what is recorded in its place. If it raises, the value is withheld. It sees
             neither what a tool declares to be secret nor keys. Default None: values are recorded as they are.
-        principal: Say on the call span who asks: ``toolcall.principal``. Default False: principals may be persons.
+        principal: Say on the call span who asks: ``toolcall.principal``, and with ``openinference`` also ``user.id``.
+            Default False: principals may be persons.
         attributes: Called with each call that is recorded, as it was sent and without declared secrets, when it ends.
             It returns further attributes for the call span; a text, a truth value, a number, or a list of one of these.
             A value that no attribute can hold, and a name of the library's own, is left out and logged once. If it

@@ -565,8 +565,11 @@ async def test_a_call_adds_no_list_to_its_trace() -> None:
             exporter.clear()
             await client.call_tool("add", {"a": 1})
         spans = exporter.get_finished_spans()
-        own = [span.name for span in spans if span.name.startswith(("toolcall", "execute_tool"))]
-        assert own == (["toolcall add"] if len(seen) < 2 else [])
+        own = [span for span in spans if span.name.startswith(("toolcall", "execute_tool"))]
+        assert [span.name for span in own] == (["toolcall add"] if len(seen) < 2 else [])
+        for facts in (span.attributes or {} for span in own):
+            assert facts["mcp.method.name"] == "tools/call"
+            assert facts["jsonrpc.request.id"]
         theirs = [span for span in spans if span.name.startswith(("tools/", "MCP"))]
         seen.append(sorted((span.name, span.kind.name) for span in theirs))
     assert seen[0] == seen[1] == seen[2]

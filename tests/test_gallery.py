@@ -19,7 +19,7 @@ from toolcall_pipeline.testing import check_stage
 GALLERY = Path(__file__).parent.parent / "middlewares" / "GALLERY.md"
 TABLE = GALLERY.read_text().partition("\n## ")[0]
 PROGRAMS = [code for name in ("GALLERY.md", "TWICE.md") for _, code in snippets(GALLERY.with_name(name).read_text())]
-STAGES = ("authenticate", "permit", "Audit", "Hedge", "Shadow", "flagged", "Only")
+STAGES = ("authenticate", "permit", "Audit", "Hedge", "Shadow", "Fallback", "flagged", "Only")
 
 
 def program_of(name: str) -> str:
@@ -50,6 +50,7 @@ def test_each_stage_keeps_the_rules(name: str, tmp_path: Path) -> None:
         "Audit": lambda stage: stage(str(tmp_path / "audit.db")),
         "Hedge": lambda stage: stage(0.05),
         "Shadow": lambda stage: stage(pipeline()),
+        "Fallback": lambda stage: stage(pipeline()),
         "Only": lambda stage: stage(frozenset({"probe"}), LoopGuard()),
     }
     stage = stages.get(name, lambda stage: stage)(program[name])
@@ -81,9 +82,9 @@ def test_a_stage_too_far_outside(name: str, target: str, make: Callable[[Any], A
     assert f"`{caught.value}`" in TABLE
 
 
-@pytest.mark.parametrize("name", ["Audit", "Shadow"])
+@pytest.mark.parametrize("name", ["Audit", "Shadow", "Fallback"])
 def test_a_stage_too_far_inside(name: str) -> None:
-    stage = load(name)[name](pipeline() if name == "Shadow" else ":memory:")
+    stage = load(name)[name](":memory:" if name == "Audit" else pipeline())
     with pytest.raises(SetupError) as caught:
         pipeline().after("classify", stage)
     assert f"`{caught.value}`" in TABLE

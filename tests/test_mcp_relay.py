@@ -769,7 +769,7 @@ async def test_each_call_is_one_span_between_the_client_and_the_server() -> None
         await desk.receive()
     spans = {span.name: span for span in exporter.get_finished_spans()}
     tops = [span for span in exporter.get_finished_spans() if span.name.startswith("execute_tool")]
-    assert [span.name for span in tops] == ["execute_tool read_file", "execute_tool"]
+    assert [span.name for span in tops] == ["execute_tool read_file", "execute_tool _OTHER"]
     top, attempt_span = tops[0], spans["attempt read_file"].context
     assert top.parent is not None
     assert top.context is not None

@@ -597,6 +597,7 @@ async def test_the_parent_of_the_trace(meta: Message, parent: bool) -> None:
     assert (calls[0].parent is not None) is parent
     facts = dict(calls[0].attributes or {})
     assert (facts["mcp.method.name"], bool(facts["gen_ai.conversation.id"])) == ("tools/call", True)
+    assert facts["jsonrpc.request.id"]
 
 
 async def test_a_secret_is_told_to_nobody(caplog: pytest.LogCaptureFixture) -> None:

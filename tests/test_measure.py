@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest import SkipTest
 from unittest.mock import AsyncMock
 from xml.etree import ElementTree as ET
 
@@ -33,7 +34,7 @@ from toolcall_pipeline.testing.overhead import (
 )
 from toolcall_pipeline.testing.overhead.ablation import Allocations
 from toolcall_pipeline.testing.overhead.measurement import Measurement, Options
-from toolcall_pipeline.testing.overhead.measuring import Backend
+from toolcall_pipeline.testing.overhead.measuring import Backend, run_measurement
 from toolcall_pipeline.testing.overhead.rounds import Run
 from toolcall_pipeline.testing.overhead.slices import Batch, Scenario, Spent
 
@@ -283,6 +284,83 @@ def test_a_stage_without_which_calls_end_otherwise_has_no_figure(world: World, m
     assert "cannot be told" in format_overhead(told)
     with pytest.raises(SetupError, match="what 'sign' costs cannot be told"):
         assert_overhead(pipeline, ADD, stage="sign", below=10)
+
+
+@pytest.mark.parametrize("kind", ["middleware", "check"])
+def test_a_stage_that_decides_is_measured_by_itself(
+    world: World, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is given the calls of its place, and its inside answers as it did; or the test is skipped, or refused."""
+    key = StateKey[str]("who")
+
+    async def sign(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+        spin(300)
+        return await call_next(call.with_state(key, "me"))
+
+    def mark(call: ValidCall) -> ValidCall:
+        spin(300)
+        return call.with_state(key, "me")
+
+    async def ask(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+        call.get_state(key)
+        return await call_next(call)
+
+    stage: Any = sign if kind == "middleware" else mark
+    pipeline = standard(world.tools).after("validate", ask).after("validate", stage)
+    with pytest.raises(SetupError, match='with failing="alone" it is measured by itself'):
+        assert_overhead(pipeline, ADD, stage=stage.__name__, below=10)
+    with pytest.raises(SkipTest, match="cannot be told"):
+        assert_overhead(pipeline, ADD, stage=stage.__name__, below=10, failing="skip")
+    found = assert_overhead(pipeline, ADD, stage=stage.__name__, below_us=100_000, failing="alone", tries=5)
+    assert found.alone
+    assert found.ns > 150_000
+    assert "µs, measured by itself" in capsys.readouterr().out
+    with pytest.raises(AssertionError, match=r"in 1 tries; below 2 is allowed and less than 100 µs is allowed"):
+        assert_overhead(pipeline, ADD, stage=stage.__name__, below=2, below_us=100, failing="alone", tries=1)
+
+
+@pytest.mark.parametrize("stage", ["trace", "resolve", "validate", "classify", "execute"])
+def test_a_stage_of_the_standard_by_itself(world: World, stage: str) -> None:
+    """A check and a middleware can be; the observer and the end are refused."""
+    pipeline = standard(world.tools)
+
+    async def alone(measurement: Measurement) -> Figure:
+        return await measurement.measure_alone(stage)
+
+    options = Options(builds=3, seconds=0.1)
+    if stage in ("trace", "execute"):
+        with pytest.raises(SetupError, match="neither a check nor a middleware"):
+            run_measurement("x", pipeline, ADD, options, alone)
+    else:
+        assert run_measurement("x", pipeline, ADD, options, alone).ns >= 0
+
+
+@pytest.mark.parametrize("options", [{}, {"below": 0}, {"below_us": -1}, {"below": 1, "failing": "no"}])
+def test_limits_that_are_none(world: World, options: Any) -> None:
+    """A gate without a limit lets everything pass, so it is refused."""
+    with pytest.raises(SetupError, match="assert_overhead"):
+        assert_overhead(standard(world.tools), ADD, stage="retry", **options)
+
+
+@pytest.mark.parametrize(("there", "place"), [(2_000, 1_800), (650, 0)], ids=["dear", "within the noise"])
+def test_a_place_that_makes_others_dearer_is_named(
+    world: World, monkeypatch: pytest.MonkeyPatch, there: float, place: float
+) -> None:
+    """Where a middleware that does nothing costs more than right outside the end, the place is what costs."""
+    monkeypatch.setattr(Measurement, "_compare", AsyncMock(return_value=Figure(there, (0, 0), 100)))
+    monkeypatch.setattr(Measurement, "measure_no_op", AsyncMock(return_value=Figure(200, (0, 0), 10)))
+
+    async def look(measurement: Measurement) -> list[StageCost]:
+        no_op = await measurement.measure_no_op()
+        costs = [StageCost(name, "wrap", Figure(5_000, (0, 0), 10)) for name in ("nothing", "retry")]
+        costs.append(StageCost("validate", "check", Figure(5_000, (0, 0), 10)))
+        return [await measurement.measure_place(each, no_op) for each in costs]
+
+    pipeline = standard(world.tools).before("resolve", nothing)
+    told = run_measurement("x", pipeline, ADD, Options(), look)
+    assert [each.place_ns for each in told] == [place, place, 0]
+    shown = format_overhead(attrs.evolve(make_overhead(), stages=tuple(told)))
+    assert shown.count("its place makes others dearer: 1.80 µs of it") == (2 if place else 0)
 
 
 def test_which_stages_have_a_figure_does_not_depend_on_noise(world: World) -> None:

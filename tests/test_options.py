@@ -33,6 +33,7 @@ from toolcall_pipeline.middlewares import (
     Policy,
     Quota,
     RateLimit,
+    Redact,
     Resolve,
     Retry,
     Reword,
@@ -162,6 +163,10 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
     ),
     DryRun: ({}, {"rules": [3, "a"]}),
     Policy: ({"rules": RuleSet()}, {"rules": [3, None, b"a", ["a"]], "reload": [1, "a", None]}),
+    Redact: (
+        {"fields": ["iban"]},
+        {"fields": [3, None, [3], [""]], "patterns": [3, None, [3]], "detect": [3, "a", awaits], "arguments": NO_FLAG},
+    ),
     Reword: ({}, {"function": [3, None, "a"]}),
     Shape: (
         {},

@@ -70,7 +70,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "unknown name": (
         a_tool(),
         ("prob",),
-        "execute_tool ERROR error.type=unknown_tool\n  resolve ERROR error.type=unknown_tool",
+        "execute_tool _OTHER ERROR error.type=unknown_tool\n  resolve ERROR error.type=unknown_tool",
     ),
     "bad parameter": (
         a_tool(),
@@ -248,7 +248,7 @@ async def test_an_invented_name_is_no_span_name() -> None:
     exported = Exported()
     await traced(exported).call("x" * 10_000)
     root = exported.spans[-1]
-    assert root.name == "execute_tool"
+    assert root.name == "execute_tool _OTHER"
     assert root.attributes is not None
     assert root.attributes["gen_ai.tool.name"] == "_OTHER"
     assert root.attributes["toolcall.tool.requested_name"] == "x" * 128
@@ -632,7 +632,7 @@ async def test_a_stack_may_be_a_single_end() -> None:
     outcome = await Stack().observe(Trace(tracer_provider=exported.provider)).end(inside).call("x")
     assert outcome == Failure(Transient())
     assert exported.tree == (
-        "execute_tool ERROR error.type=transient\n"
+        "execute_tool _OTHER ERROR error.type=transient\n"
         "  attempt ERROR error.type=transient\n"
         "    script ERROR error.type=transient"
     )

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
+from unittest.mock import Mock
 
 import anyio
 import attrs
@@ -16,6 +17,7 @@ import pytest
 from benchmarks.overhead import __main__ as overhead
 from benchmarks.overhead import counted, measure
 from benchmarks.overhead.counted import CountedRow
+from benchmarks.overhead.importing import LOADING
 from benchmarks.overhead.measure import Effort
 from benchmarks.overhead.processes import undisturbed
 from benchmarks.overhead.results import LAST_RUN, Result
@@ -250,13 +252,32 @@ def test_the_guard_fails_if_a_row_is_over(
 ) -> None:
     """``--guard`` fails if a row is over its limit, on the versions that the limits were set with."""
     monkeypatch.setattr(counted, "make_rows", lambda: [UNIT, SUBJECT])
+    monkeypatch.setattr(counted, "make_start_rows", list)
+    monkeypatch.setattr(counted, "judge_modules", Mock(return_value=([], [])))
     monkeypatch.setattr(counted, "count", lambda: counts)
+    monkeypatch.setattr(counted, "find_other_versions", lambda: others)
+    assert overhead.main(["--guard"]) == code
+
+
+@pytest.mark.parametrize(("modules", "code"), [(7, 1), (6, 0)])
+@pytest.mark.parametrize("others", [[], ["python 3.12"]])
+def test_the_guard_fails_if_too_many_modules_are_loaded(
+    monkeypatch: pytest.MonkeyPatch, modules: int, code: int, others: list[str]
+) -> None:
+    """Their number is the same on each machine and, within their budget, on each version."""
+    row = LOADING.rows[0]
+    results = [Result(row, [modules])]
+    monkeypatch.setattr(counted, "run", Mock(return_value=results))
+    monkeypatch.setattr(counted, "make_rows", list)
+    monkeypatch.setattr(counted, "make_start_rows", list)
+    monkeypatch.setattr(counted, "count", dict)
     monkeypatch.setattr(counted, "find_other_versions", lambda: others)
     assert overhead.main(["--guard"]) == code
 
 
 def test_the_guard_without_valgrind(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Where valgrind is not installed, ``--guard`` says so, and fails nothing."""
+    monkeypatch.setattr(counted, "judge_modules", Mock(return_value=([], [])))
     monkeypatch.setenv("PATH", "")
     assert overhead.main(["--guard"]) == 0
     assert "valgrind is not installed" in capsys.readouterr().out

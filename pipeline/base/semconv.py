@@ -1,6 +1,7 @@
 """The names of spans, attributes and metrics, with their units and the schema that they follow.
 
-``gen_ai.*`` and ``error.type`` come from OpenTelemetry (semantic conventions 1.41.1, the last version with both).
+``gen_ai.*``, ``mcp.*``, ``jsonrpc.*`` and ``error.type`` come from OpenTelemetry. Its GenAI group keeps the first two
+in a repository of its own since 1.42.0, without a schema of their own; the URL is of the newest release of the rest.
 ``openinference.*``, ``input.*``, ``output.*`` and ``tool.*`` come from OpenInference. ``toolcall.*`` are ours.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 SCOPE = "toolcall_pipeline"  # the instrumentation scope, and the name of the logger
 VERSION = "0.1.0"  # of that scope and of the package; as in pyproject.toml, which tests/test_packaging.py compares
-SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.1"
+SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 SUPPRESS = "suppress_instrumentation"  # the context key that switches other instrumentations off as well
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"  # environment variable: record arguments and results
 
@@ -32,6 +33,7 @@ EXCEPTION_MESSAGE = "exception.message"  # this and the next one in log records 
 EXCEPTION_STACKTRACE = "exception.stacktrace"
 TOOL_DESCRIPTION = "gen_ai.tool.description"
 MCP_METHOD = "mcp.method.name"
+REQUEST_ID = "jsonrpc.request.id"
 
 ATTEMPTS = "toolcall.attempts"
 ATTEMPT = "toolcall.attempt"
@@ -72,6 +74,8 @@ INPUT = "input.value"
 INPUT_TYPE = "input.mime_type"
 OUTPUT = "output.value"
 OUTPUT_TYPE = "output.mime_type"
+OI_SESSION = "session.id"
+OI_USER = "user.id"
 OI_NAME = "tool.name"
 OI_ID = "tool.id"
 OI_DESCRIPTION = "tool.description"

@@ -18,12 +18,14 @@ from ..base.foreign_values import FaultBarrier, or_default
 from ..engine.call import Call, Outcome, ValidCall, is_failure
 from ..engine.compose import Pipeline
 from ..engine.errors import Unavailable
+from ..mcp.jsonrpc import name_request
 from ..mcp.known_clients import KnownClients
 from ..mcp.result_blocks import make_result
 from ..messages import render
 from ..messages.result_parts import find_parts
 from ..messages.values import to_data
 from ..privacy import get_logger
+from ..telemetry.attributes import OF_CALL
 from ..tools import Effect, ToolView
 from .framework import list_offered, refuse_arguments, requires
 from .framework_reading import ValidatorReader, find_arguments_validator
@@ -194,7 +196,9 @@ def find_validator(function: Any) -> Any:
 
 def _make_call(context: Any, name: str, arguments: Any) -> Call:
     """A call as FastMCP hands it over; ``context`` is None where its server is called without a client."""
-    return Call(name, arguments, find_request_id(context), principal=_find_principal())
+    request = find_request_id(context)
+    state: Any = {OF_CALL: name_request(request)} if request else None
+    return Call(name, arguments, request, principal=_find_principal(), state=state)
 
 
 def _run_signed(clients: KnownClients, pipeline: Pipeline, request: Any) -> Any:

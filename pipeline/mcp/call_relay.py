@@ -24,7 +24,6 @@ from ..tools.error_tables import without_texts
 from .asking_person import ClientQuestions, ask_person, decide, find_approvals, find_question
 from .call_answers import read_reply
 from .jsonrpc import (
-    SPAN_FACTS,
     Message,
     dump,
     find_rounded,
@@ -32,6 +31,7 @@ from .jsonrpc import (
     is_message,
     key_of,
     make_plain,
+    name_request,
     read_object,
     write_answer,
     write_call_id,
@@ -115,7 +115,7 @@ class CallRelay:
             id=write_call_id(request["id"]),
             deps=exchange,
             conversation=self._conversation,
-            state={OF_CALL: SPAN_FACTS},
+            state={OF_CALL: name_request(request["id"])},
             wording=self.wording,
         )
         rounded = find_rounded(arguments)

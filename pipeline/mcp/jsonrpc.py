@@ -12,10 +12,10 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeGuard, cast
 from ..base import semconv
 from ..base.nesting import refuse_deep
 from ..parameters.exact_json import is_exact
+from ..telemetry.attributes import to_wire_text
 
 Message: TypeAlias = dict[str, Any]
 TOOLS_CALL: Final = "tools/call"
-SPAN_FACTS: Final = {semconv.MCP_METHOD: TOOLS_CALL}  # attributes of the span of a call
 PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"  # in ``_meta``, in the versions without a handshake
 
 PARSE_ERROR: Final = -32700
@@ -200,6 +200,11 @@ def write_call_id(request_id: object) -> str:
     if isinstance(request_id, str) and not request_id.startswith('"') and not _NUMBER.fullmatch(request_id):
         return request_id
     return key_of(request_id)
+
+
+def name_request(request_id: object) -> dict[str, str]:
+    """The attributes of the span of a call that name its request."""
+    return {semconv.MCP_METHOD: TOOLS_CALL, semconv.REQUEST_ID: to_wire_text(request_id)}
 
 
 def is_message(value: object) -> TypeGuard[Message]:

@@ -24,7 +24,7 @@ from ..tools import Tool
 from .asking import ASKED, OURS, AskingCall, let_ask, serve_end
 from .asking_person import Question, ask_person, find_approvals, takes_forms
 from .client_wordings import ClientWordings
-from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, REPEATED, SPAN_FACTS, Message, write_call_id
+from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, REPEATED, Message, name_request, write_call_id
 from .known_clients import KnownClients
 from .result_blocks import KIND, make_result
 from .served_tools import ServedTools
@@ -134,7 +134,7 @@ class ServedCalls:
 
     async def _make_result(self, call: Call, context: Any, tool: Tool[..., Any] | None) -> Message:
         asked: list[Message] = []
-        given: Any = {REQUEST: context, ASKED: asked, OF_CALL: SPAN_FACTS}
+        given: Any = {REQUEST: context, ASKED: asked, OF_CALL: name_request(context.request_id)}
         call = attrs.evolve(call, state=given)
         run = self._run_told if (tool is None or tool.context) and _wants_progress(context) else self._run
         if context.meta:

@@ -102,7 +102,7 @@ def shape_error(error: ToolError, max_characters: int | None, max_tokens: int | 
         room = _room(text, max_characters, max_tokens)
         return text if room is None else elide(text, room)
 
-    return error if isinstance(error, Unavailable) else _map_texts(error, shape)
+    return error if isinstance(error, Unavailable) else map_texts(error, shape)
 
 
 def estimate_tokens(text: str) -> int:
@@ -120,7 +120,7 @@ def _room(text: str, max_characters: int | None, max_tokens: int | None) -> int 
 
 
 def _escape_parts(parts: list[Part]) -> list[Part]:
-    return [escape(part, keep_lines=True) if isinstance(part, str) else _map_texts(part, escape) for part in parts]
+    return [escape(part, keep_lines=True) if isinstance(part, str) else map_texts(part, escape) for part in parts]
 
 
 def _neutralise_data(data: Any) -> Any:
@@ -133,7 +133,7 @@ def _neutralise_data(data: Any) -> Any:
     return data
 
 
-def _map_texts(thing: T, change: Callable[[str], str]) -> T:
+def map_texts(thing: T, change: Callable[[str], str]) -> T:
     """Return a copy of an error or a part with its texts changed; the same object if none is."""
     changed: dict[str, Any] = {}
     for field in attrs.fields(cast("Any", type(thing))):
@@ -142,10 +142,10 @@ def _map_texts(thing: T, change: Callable[[str], str]) -> T:
         if isinstance(before, str) and (field.name in _TEXTS or isinstance(thing, PARTS)):
             after = before if (text := change(before)) == before else PublicText(text)
         elif attrs.has(cast("type[Any]", type(before))):
-            after = _map_texts(before, change)
+            after = map_texts(before, change)
         elif isinstance(before, tuple):
             each = cast("tuple[Any, ...]", before)
-            mapped = tuple(_map_texts(item, change) if attrs.has(cast("Any", type(item))) else item for item in each)
+            mapped = tuple(map_texts(item, change) if attrs.has(cast("Any", type(item))) else item for item in each)
             after = each if all(one is other for one, other in zip(mapped, each, strict=True)) else mapped
         if after is not before:
             changed[field.name] = after

@@ -116,7 +116,7 @@ def make_attempt_start(  # the arguments are the key of the cache
     return "attempt" if tool is None else f"attempt {tool}", attributes
 
 
-UNKNOWN_TOOL: SpanStart = (semconv.EXECUTE_TOOL, _start_attributes(semconv.OTHER))
+UNKNOWN_TOOL: SpanStart = (f"{semconv.EXECUTE_TOOL} {semconv.OTHER}", _start_attributes(semconv.OTHER))
 
 
 def set_call_attributes(span: Span, report: LiveReport) -> None:
@@ -255,18 +255,18 @@ def _find_refuser(error: object, tool: Tool[..., Any] | None, decided_by: str) -
     return "" if by in (decided_by, None if tool is None else tool.name) else by
 
 
-def describe_status(verdict: str, facts: Facts) -> str:
-    """Return the description of a failed span's status: its kind and the facts."""
+def describe_status(facts: Facts) -> str | None:
+    """Return the description of a failed span's status: the facts. Its kind is its ``error.type``."""
     parts: list[str] = []
     for value in facts.values():
         parts += [value] if isinstance(value, str) else value
-    return to_wire_text(f"{verdict}: {', '.join(parts)}" if parts else verdict, _MAX_STATUS)
+    return to_wire_text(", ".join(parts), _MAX_STATUS) if parts else None
 
 
 def end_span(span: Span, verdict: str | None, end: int, facts: Facts | None = None) -> None:
     """End a span: red with ``error.type`` and the facts if there is a verdict, else with its status unset.
 
-    With ``facts`` None, as for a stage, the status has no description. The status OK belongs to the application, says
+    Without facts, as for a stage, the status has no description. The status OK belongs to the application, says
     the specification. Exceptions of span processors are logged.
     """
     with _ENDS:
@@ -274,5 +274,5 @@ def end_span(span: Span, verdict: str | None, end: int, facts: Facts | None = No
             span.set_attribute(semconv.ERROR_TYPE, verdict)
             if facts:
                 span.set_attributes(facts)
-            span.set_status(StatusCode.ERROR, None if facts is None else describe_status(verdict, facts))
+            span.set_status(StatusCode.ERROR, describe_status(facts) if facts else None)
         span.end(end)

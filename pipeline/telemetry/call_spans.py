@@ -59,6 +59,15 @@ class SampledOutRecorder:
     def attempt_ends(self, opened: object, row: AttemptRow, error: object = None) -> None:
         """Do nothing."""
 
+    def enter(self, place: int) -> None:
+        """Do nothing."""
+
+    def stage_begins(self, name: str, number: int) -> None:
+        """Do nothing."""
+
+    def stage_ends(self, number: int) -> None:
+        """Do nothing."""
+
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:  # noqa: ARG002
         """Leave the context of the span, and end it."""
         detach(self._token)

@@ -16,7 +16,7 @@ from ..base import semconv
 from ..engine.report import CallReport, LiveReport, StageRow
 from ..engine.report.content import render_arguments, render_outcome
 from .attributes import to_wire_text
-from .own_attributes import Describe, describe_call, name_principal
+from .own_attributes import Describe, describe_call
 
 
 def openinference_attributes(report: CallReport, call_id: str, content: Mapping[str, str]) -> dict[str, str]:
@@ -108,8 +108,11 @@ def set_detail_attributes(span: Span, report: LiveReport, detail: SpanDetail) ->
         span.set_attributes(content)
     if detail.openinference:
         span.set_attributes(openinference_attributes(report, to_wire_text(report.call.id), content))
-    if detail.principal:
-        name_principal(span, report.call)
+        if report.call.conversation:
+            span.set_attribute(semconv.OI_SESSION, to_wire_text(report.call.conversation))
+    if detail.principal and report.call.principal:
+        for key in (semconv.PRINCIPAL, semconv.OI_USER)[: 1 + detail.openinference]:
+            span.set_attribute(key, to_wire_text(report.call.principal))
     if detail.describe is not None:
         describe_call(span, report, detail.describe)
 

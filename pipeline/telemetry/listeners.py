@@ -64,6 +64,21 @@ class FanOutRecorder:
         if self._live is not None:
             self._live.attempt_ends(opened, row, error)
 
+    def enter(self, place: int) -> None:
+        """Stages are entered in another place."""
+        if self._live is not None:
+            self._live.enter(place)
+
+    def stage_begins(self, name: str, number: int) -> None:
+        """Start the live span of a stage."""
+        if self._live is not None:
+            self._live.stage_begins(name, number)
+
+    def stage_ends(self, number: int) -> None:
+        """End the live span of a stage."""
+        if self._live is not None:
+            self._live.stage_ends(number)
+
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
         """Give the report to metrics and sinks while the call's span is current, then end that span."""
         if self._running is not None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
 
 Running: TypeAlias = "deque[None]"  # one entry per call: append and pop are atomic, += is not
+_DURATION = "The duration of a single tool execution."  # as the conventions describe the metric
 _MAX_TOOLS = 10_000  # tools to remember; an application may register new ones without end
 
 
@@ -110,7 +111,7 @@ class Instruments:
     def __init__(self, meter: Meter, active: ActiveCalls, *, stages: bool) -> None:
         self.begin_call = active.begin
         self._duration = meter.create_histogram(
-            semconv.DURATION_METRIC, "s", "Duration of a tool call", explicit_bucket_boundaries_advisory=semconv.BUCKETS
+            semconv.DURATION_METRIC, "s", _DURATION, explicit_bucket_boundaries_advisory=semconv.BUCKETS
         )
         self._retries = meter.create_counter(semconv.RETRIES_METRIC, "{retry}", "Attempts beyond the first")
         self._waits = meter.create_histogram(

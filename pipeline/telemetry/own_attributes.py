@@ -1,4 +1,4 @@
-"""Attributes of the application on the spans of its calls: the principal, and the result of its own function."""
+"""Attributes of the application on the spans of its calls: the result of its own function."""
 
 from __future__ import annotations
 
@@ -56,12 +56,6 @@ def describe_call(span: Span, report: CallReport, describe: Describe) -> None:
             _warn_once(key, f"an attribute holds no {type(value).__name__} like this")
         else:
             span.set_attribute(to_wire_text(key), plain)
-
-
-def name_principal(span: Span, call: Call) -> None:
-    """Set the principal of the call, if it has one."""
-    if call.principal:
-        span.set_attribute(semconv.PRINCIPAL, to_wire_text(call.principal))
 
 
 def _name(key: object) -> str:

@@ -16,11 +16,11 @@ from ..engine.report import AttemptRow, LiveReport, StageRow
 from ..privacy import get_logger
 from ..tools.definition import Tool
 from .attempt_span import STARTS_ATTEMPT, AttemptSpan, set_ended_attributes, start_attempt
-from .attributes import NO_FACTS, describe_failure, end_span, make_span_start, set_call_attributes
+from .attributes import INTERNAL, NO_FACTS, describe_failure, end_span, make_span_start, set_call_attributes
 from .deferred import DeferredSpans
 from .detail import NOTABLE_STAGES, SpanDetail, set_detail_attributes, sum_stage_durations
 from .metrics import Instruments, record_safely
-from .spans import Anchors, has_notable, make_stage_spans
+from .spans import NO_PLACES, STARTS_STAGE, Anchors, LiveStage, StagePlaces, has_notable, make_stage_spans
 
 _RECORDS = FaultBarrier(get_logger(), "A call could not be recorded", BaseException)
 _TOGETHER = 5_000  # ns; reading two clocks takes a tenth of it
@@ -58,6 +58,7 @@ class SpanRecorder:
     # Most recorders never set these. As class attributes they add nothing to the start of a call.
     _metrics: Instruments | None = None
     _rows: Sequence[StageRow] = ()
+    _placed = NO_PLACES
     _facts = NO_FACTS
     _over = False
 
@@ -116,6 +117,39 @@ class SpanRecorder:
         else:
             self._attempts.append(span)
 
+    def enter(self, place: int) -> None:
+        """Remember the current context: stages are entered in it."""
+        now, wall = _read_clocks()
+        self._latest = max(self._latest, wall - now)
+        self._own_places.places[place] = get_current(), wall - now
+
+    @property
+    def _own_places(self) -> StagePlaces:
+        if self._placed is NO_PLACES:
+            self._placed = StagePlaces()
+        return self._placed
+
+    def stage_begins(self, name: str, number: int) -> None:
+        """Start the live span of a stage, and make it current."""
+        if not self._options.detail.stages:
+            return
+        with STARTS_STAGE:
+            context = get_current()
+            span = self._options.tracer.start_span(name, context, INTERNAL)
+            now, wall = _read_clocks()
+            self._latest = max(self._latest, wall - now)
+            self._own_places.live[number] = LiveStage(span, wall - now, attach(set_span_in_context(span, context)))
+
+    def stage_ends(self, number: int) -> None:
+        """Leave the live span of a stage. It ends when it is known whether the stage decided the outcome."""
+        live = self._placed.live.get(number)
+        if live is None:
+            return
+        detach(live.token)
+        live.token, live.ended = None, perf_counter_ns() + live.offset
+        if self._over:  # a stage left it running when the call ended
+            end_span(live.span, None, live.ended)
+
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
         """Set the attributes of the call's span, and make or queue all other spans."""
         detach(self._token)
@@ -128,6 +162,8 @@ class SpanRecorder:
         if report is not None:
             # Copies: a run that a stage left behind may still write to the report.
             self._rows, self._attempt_rows = report.rows.copy(), report.attempt_rows.copy()
+            if report.marks:
+                self._own_places.marks = report.marks.copy()
             span, tool, detail = self._span, report.tool, options.detail
             with _RECORDS:  # rendering the user's values runs foreign code, and so do span processors
                 if verdict is not None:
@@ -154,17 +190,21 @@ class SpanRecorder:
             for attempt in self._attempts:
                 attempt.finish()
             if rows and stages:
-                if stages != NOTABLE_STAGES or has_notable(rows):
+                if stages != NOTABLE_STAGES or self._placed.live or has_notable(rows):
                     make_stage_spans(
                         options.tracer,
                         rows,
                         self._anchors,
                         self._attempt_rows,
                         self._verdict,
+                        placed=self._placed,
                         notable=stages == NOTABLE_STAGES,
                     )
             elif rows:
                 self._span.set_attributes(sum_stage_durations(rows))
+            for left in self._placed.live.values():  # of a repeating stage, or of a call that lost its stages
+                if left.ended and left.span.is_recording():
+                    end_span(left.span, None, left.ended)
         if options.deferred is None or not stages:
             end_span(self._span, self._verdict, self._end, self._facts)
 

@@ -7,10 +7,11 @@ creation). Span names follow the GenAI conventions (`execute_tool`) or are the n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import attrs
 from opentelemetry.context import Context
-from opentelemetry.trace import Tracer
+from opentelemetry.trace import Span, Tracer
 
 from ..base import semconv
 from ..base.foreign_values import FaultBarrier
@@ -20,11 +21,48 @@ from .attributes import INTERNAL, end_span
 
 # Attempt number (0: the call) -> the context of its span, and the ns that turn perf_counter_ns into its wall clock.
 Anchors: TypeAlias = dict[int, tuple[Context, int]]
+_UNMARKED = 0, 0
 NOTABLE = 1_000_000  # ns of work; a stage with more is notable
 _APART = 10_000  # ns; a stage that worked longer than that outside of its span has an attribute for it
 _logger = get_logger()
 # Samplers and span processors are foreign code.
+STARTS_STAGE = FaultBarrier(_logger, "The span of a stage could not be started", BaseException)
 _MAKES = FaultBarrier(_logger, "The span of a stage could not be made", BaseException)
+
+
+@attrs.define(eq=False)
+class LiveStage:
+    """The span of a stage that asked for a live one.
+
+    Attributes:
+        span: The span.
+        offset: The ns that turn ``perf_counter_ns`` into its wall clock.
+        token: Of its context. None: it was left.
+        ended: Wall clock, ns. 0: it has not ended.
+    """
+
+    span: Span
+    offset: int
+    token: Any
+    ended: int = 0
+
+
+@attrs.define(eq=False)
+class StagePlaces:
+    """Where the spans of stages stand that are not right in the call or in an attempt, and those that are live.
+
+    Attributes:
+        places: The context of each place in which a stage was entered, as an anchor, by its number.
+        live: The live spans, by their numbers.
+        marks: The number of the place and that of the live span, by the index of a row; 0 for none.
+    """
+
+    places: Anchors = attrs.field(factory=dict[int, tuple[Context, int]])
+    live: dict[int, LiveStage] = attrs.field(factory=dict[int, LiveStage])
+    marks: Mapping[int, tuple[int, int]] = attrs.field(factory=dict[int, tuple[int, int]])
+
+
+NO_PLACES = StagePlaces()
 
 
 def has_notable(rows: Sequence[StageRow]) -> bool:
@@ -42,6 +80,7 @@ def make_stage_spans(
     attempts: Sequence[AttemptRow],
     verdict: str | None,
     *,
+    placed: StagePlaces = NO_PLACES,
     notable: bool = False,
 ) -> None:
     """Start and end one span for each row of a report, under the call or the attempt in which the stage ran.
@@ -55,6 +94,7 @@ def make_stage_spans(
         anchors: The contexts of the call and of its attempts.
         attempts: The attempts of the call.
         verdict: The verdict of the call.
+        placed: Where stages were entered that another stage has put a span around, and live spans. Default: none.
         notable: Skip stages without a failure of their own, a note, or a millisecond of work.
     """
     start_span, of_call = tracer.start_span, anchors[0]
@@ -67,9 +107,15 @@ def make_stage_spans(
                     deciding = find_deciding(rows, collect_verdicts(attempts, verdict))
                 decided = of_stage if index in deciding else None
             attributes = _describe_stage(note, own if own - end + start > _APART else 0, of_stage, decided)
+        place, number = placed.marks.get(index, _UNMARKED)
+        if number and (live := placed.live.get(number)) is not None:
+            with _MAKES:
+                live.span.set_attributes(_describe_stage(note, own, of_stage, decided))
+            end_span(live.span, decided, live.ended)
+            continue
         if notable and decided is None and not note and own <= NOTABLE:
             continue
-        context, offset = anchors.get(attempt, of_call)
+        context, offset = placed.places[place] if place in placed.places else anchors.get(attempt, of_call)
         with _MAKES:
             span = start_span(name, context, INTERNAL, attributes, None, start + offset)
             if decided is None:

@@ -1,6 +1,7 @@
 """For tests of your own tools, stages and agents. README.md in this folder is the guide."""
 
 from .assertions import assert_failure, assert_success
+from .chaos import Chaos, Injected
 from .clocks import FakeClock, no_waiting
 from .executor_rules import check_executor
 from .overhead import Overhead, assert_overhead, measure
@@ -11,7 +12,9 @@ from .stage_rules import check_stage
 from .store_rules import check_store
 
 __all__ = [
+    "Chaos",
     "FakeClock",
+    "Injected",
     "Overhead",
     "RecordedCall",
     "RecordedPipeline",

@@ -18,6 +18,7 @@ from ..base.semconv import (
     REASON,
     SCOPE,
     STAGE_DURATION,
+    STAGE_SECONDS,
     STAGE_VERDICT,
     TOOL_NAME,
 )
@@ -52,13 +53,14 @@ class CallTraces:
         self.calls = [span for span in self._ours if self._roles[id(span)] == "call"]
 
     def _find_parent(self, span: FinishedSpan) -> FinishedSpan | None:
-        """The nearest of our spans above it: a middleware may have put a span of its own around an attempt."""
+        """The nearest call or attempt above it: a middleware's own span, or a live one, may stand between."""
         passed: set[int] = set()
         above: FinishedSpan | None = span
         while above is not None and id(above) not in passed:
             passed.add(id(above))
             above = self._by_id.get(id_of(above.parent)) if above.parent is not None else None
-            if id(above) in self._roles:
+            role = self._roles.get(id(above))
+            if above is not None and role and (role != "stage" or _attribute(above, STAGE_SECONDS) is None):
                 return above
         return None
 
@@ -86,8 +88,8 @@ class CallTraces:
             if (code == "ERROR") != (_attribute(span, ERROR_TYPE) is not None):
                 yield "a span is red exactly if it has an error.type", span
             description = span.status.description
-            if description is not None and description.partition(":")[0] != _attribute(span, ERROR_TYPE):
-                yield "the description of a status begins with the error.type", span
+            if description is not None and description.startswith(str(_attribute(span, ERROR_TYPE))):
+                yield "the description of a status does not repeat the error.type", span
             if code == "OK":
                 yield "a span that is not red has no status: OK is the application's to set", span
             if self._roles[id(span)] != "call":
@@ -158,7 +160,7 @@ class CallTraces:
         verdict = CANCELLED if report.outcome is None else getattr(report.error, "kind", None)
         deciding = find_deciding(report.stages, collect_verdicts(report.attempt_rows, verdict))
         runs = Counter(
-            _describe_run(stage, stage.end - stage.start, is_red=index in deciding)
+            tuple(_describe_run(stage, ns, is_red=index in deciding) for ns in (stage.end - stage.start, stage.own))
             for index, stage in enumerate(report.stages)
             if not notable or index in deciding or stage.note or stage.own > NOTABLE
         )
@@ -167,11 +169,15 @@ class CallTraces:
                 duration = (span.end_time or 0) - (span.start_time or 0)
                 red, passed_on = _attribute(span, ERROR_TYPE), _attribute(span, STAGE_VERDICT)
                 stage = StageRecord(span.name, 0, 0, red or passed_on, attempt, _attribute(span, REASON) or "", 0)
-                run = _describe_run(stage, duration, is_red=red is not None)
-                if not runs[run]:
-                    yield f"a stage span is in the report, and this is not: {run}", span
-                runs[run] -= 1
-        for run in +runs:
+                told = _describe_run(stage, duration, is_red=red is not None)
+                own = round((_attribute(span, STAGE_SECONDS) or 0) * 1e9)  # a live span has the time of its inside too
+                live = _describe_run(stage, own, is_red=red is not None)
+                found = next((each for each in +runs if told == each[0] or live == each[1]), None)
+                if found is None:
+                    yield f"a stage span is in the report, and this is not: {told}", span
+                else:
+                    runs[found] -= 1
+        for run, _ in +runs:
             yield f"a stage of the report has a span, and this has none: {run}", parents[0]
 
 
@@ -179,7 +185,7 @@ def _check_call_span(call: FinishedSpan) -> Iterator[Breach]:
     tool, verdict = _attribute(call, TOOL_NAME), _attribute(call, ERROR_TYPE)
     if _attribute(call, OPERATION) != EXECUTE_TOOL:
         yield "a call span has gen_ai.operation.name=execute_tool", call
-    if call.name != (EXECUTE_TOOL if tool == OTHER else f"{EXECUTE_TOOL} {tool}"):
+    if call.name != f"{EXECUTE_TOOL} {tool}":
         yield f"a call span is named after gen_ai.tool.name, {tool}", call
     if verdict is not None and verdict not in _VERDICTS:
         yield f"the error.type of a call is a kind of error or {CANCELLED}, not {verdict}", call
@@ -195,7 +201,7 @@ def _compare_durations(call: FinishedSpan, report: CallReport) -> Iterator[Breac
 
 
 def _find_role(span: FinishedSpan) -> Role:
-    if span.name == EXECUTE_TOOL or span.name.startswith(f"{EXECUTE_TOOL} "):
+    if span.name.startswith(f"{EXECUTE_TOOL} "):
         return "call"
     is_attempt = span.name.startswith("attempt ") or _attribute(span, ATTEMPT) is not None
     return "attempt" if is_attempt else "stage"

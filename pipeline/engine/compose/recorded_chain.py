@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import Any, TypeAlias, cast
 
 import attrs
+from opentelemetry.context import get_current
 from returns.result import Success
 
 from ..call import Call, Outcome
@@ -53,7 +55,7 @@ def compile_recorded(stages: Sequence[Stage]) -> Handler[Any]:
 
 
 def _recorded_end(stages: Sequence[Stage]) -> Handler[Any]:
-    stage, run = stages[-1], guard_end(stages)
+    stage, run = stages[-1], _spanned(stages[-1], guard_end(stages))
     name, obj = stage.name, stage.obj
 
     async def handle(call: Any) -> Outcome:
@@ -75,7 +77,43 @@ def _recorded_end(stages: Sequence[Stage]) -> Handler[Any]:
             raise
         finally:  # a cancelled stage is recorded too
             ended, note = perf_counter_ns(), report.take_note(obj) if report.notes else ""
-            report.rows.append((name, began, ended, verdict, report.attempt, note, ended - began))
+            report.add_row((name, began, ended, verdict, report.attempt, note, ended - began))
+
+    return handle
+
+
+def _spanned(stage: Stage, run: Callable[..., Any]) -> Callable[..., Any]:
+    """Put a live span around a stage that asks for one: it is current within the stage."""
+    if not stage.placement.span:
+        return run
+    name = stage.name
+
+    @contextmanager
+    def live(call: Any) -> Generator[None]:
+        report: LiveReport = call.report
+        if report.recorder is None:
+            yield
+            return
+        number = report.number()
+        report.recorder.stage_begins(name, number)
+        try:
+            yield
+        finally:
+            report.recorder.stage_ends(number)
+            report.live = number  # its row is the next one
+
+    if stage.role == "check":
+
+        def check(call: Any) -> Any:
+            with live(call):
+                return run(call)
+
+        return check
+
+    async def handle(call: Any, *call_next: Handler[Any]) -> Outcome:
+        with live(call):
+            outcome: Outcome = await run(call, *call_next)
+            return outcome
 
     return handle
 
@@ -85,7 +123,7 @@ def compile_recorded_checks(stages: Sequence[Stage]) -> Callable[[Any], Any]:
 
     The function returns the call in the phase that the last one makes, or what the first one that refuses answers.
     """
-    checks = [(stage.name, stage.obj, stage.run, stage.finds, stage) for stage in stages]
+    checks = [(stage.name, stage.obj, _spanned(stage, stage.run), stage.finds, stage) for stage in stages]
 
     def run(call: Any) -> Any:
         report: LiveReport = call.report
@@ -100,7 +138,7 @@ def compile_recorded_checks(stages: Sequence[Stage]) -> Callable[[Any], Any]:
                 raise
             finally:
                 ended, note = perf_counter_ns(), report.take_note(obj) if report.notes else ""
-                report.rows.append((name, began, ended, kind, report.attempt, note, ended - began))
+                report.add_row((name, began, ended, kind, report.attempt, note, ended - began))
             if kind is not None:
                 return verdict
             if verdict is not call:
@@ -174,14 +212,15 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
     another call of the inside: each run after the first one writes to a branch of the report, and is an attempt of its
     own if the first one is a part of an attempt.
     """
-    name, obj, run = stage.name, stage.obj, stage.run
+    name, obj, run = stage.name, stage.obj, _spanned(stage, stage.run)
     repeats, runs_body = stage.placement.repeats, stage.placement.runs_body
     inner_attempt = _recorded_attempt(inner, read)
 
     async def handle(call: Any) -> Outcome:
         report: LiveReport = call.report
         guards: Guards | None = call.guards
-        attempt = report.attempt  # that this stage is a part of; a run of the inside may change it meanwhile
+        attempt, place = report.attempt, report.place  # of this stage; a run of the inside may change them meanwhile
+        context = get_current()
         answers: list[Any] = []  # of the inside
         times = _StageTimes(perf_counter_ns())
 
@@ -190,11 +229,12 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
             target, run_inner = report, inner
             if times.parts and repeats and not times.running:  # a wait between two attempts has ended
                 began = times.alone_since
-                report.rows.append((name, began, now, None, report.attempt, report.retry_reason, now - began))
+                report.add_row((name, began, now, None, report.attempt, report.retry_reason, now - began))
             elif times.parts:  # not its first run
                 target = report.branch(attempt)
                 run_inner = inner_attempt if attempt else inner
             times.enter_inside(now)
+            target.enter_unless(context)
             try:
                 if call.report is not target or (call.guards is None and guards is not None):
                     call = call.under(target, call.guards or guards)  # a middleware made this call itself
@@ -202,6 +242,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
                 answers.append(answer)
             finally:
                 times.leave_inside(perf_counter_ns())
+                target.place = place
             return answer
 
         verdict: str | None = CANCELLED
@@ -219,14 +260,15 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
             raise
         finally:
             ended = perf_counter_ns()
-            report.attempt = attempt
+            report.attempt, report.place = attempt, place
             note = report.retry_reason if repeats else report.take_note(obj) if report.notes else ""
             if not repeats or not times.parts:
                 start, end, own = times.sum_up(ended)
-                report.rows.append((name, start, end, verdict, attempt, note, own))
+                report.add_row((name, start, end, verdict, attempt, note, own))
             elif verdict is not None:
                 start = times.alone_since
-                report.rows.append((name, start, ended, verdict, attempt, note, ended - start))
+                report.add_row((name, start, ended, verdict, attempt, note, ended - start))
+            report.live = 0  # of a repeating stage whose last part has no row
 
     return handle
 
@@ -244,6 +286,7 @@ def _recorded_attempt(inner: Handler[Any], read: _Read | None = None) -> Handler
         whole = report.whole or report
         whole.begun = report.attempt = number = whole.begun + 1
         report.landed, report.has_body = "no", False
+        place, report.place = report.place, 0
         began = perf_counter_ns()
         opened = recorder.attempt_begins(number, tool) if recorder is not None else None
         verdict: str | None = CANCELLED
@@ -269,7 +312,7 @@ def _recorded_attempt(inner: Handler[Any], read: _Read | None = None) -> Handler
             landed: Landed = getattr(error, "landed", report.landed)  # a time limit's error knows better
             row = (number, executor, began, perf_counter_ns(), report.wait, verdict, landed)
             report.attempt_rows.append(row)
-            report.attempt = 0
+            report.attempt, report.place = 0, place
             if recorder is not None:
                 recorder.attempt_ends(opened, row, error)
             error = None  # its traceback holds this frame

@@ -82,6 +82,9 @@ class Placement:
         tool_options: Attributes of the stage that hold names of tools, as a mapping by name or a collection. A pipeline
             refuses a name that none of its registries has. An attribute that is None or a function is left alone.
             ``renames.values`` are the values of a mapping, and of ``tools.patterns`` patterns are left alone.
+        span: The stage has a live span of its own, which is current within it: spans of libraries that it calls, and of
+            the stages inside of it, stand below. Default False: its span is made when the call has ended. Either has
+            the time of the stage; a live one also that of its inside.
         owns_registry: The attribute ``registry`` of the stage holds tools of the pipeline.
         closes_tools: A check that closes tools of its own accord, and is no step of a call. A pipeline gives its
             registries to ``watch`` of it, and asks it before each body; a pipeline has one such stage at most.
@@ -98,6 +101,7 @@ class Placement:
     begins: bool = False
     decides: Collection[str] = ()
     tool_options: tuple[str, ...] = ()
+    span: bool = False
     owns_registry: bool = False
     closes_tools: bool = False
 

@@ -44,6 +44,18 @@ class Recorder(Protocol):
         """Close an attempt; ``error`` is its error, or the exception that a stage raised."""
         ...
 
+    def enter(self, place: int) -> None:
+        """A stage has made another span current: what runs now runs in this place."""
+        ...
+
+    def stage_begins(self, name: str, number: int) -> None:
+        """Open the live span of a stage, and make it current."""
+        ...
+
+    def stage_ends(self, number: int) -> None:
+        """Close it."""
+        ...
+
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
         """End the call; ``report`` is None if the call was sampled out."""
         ...
@@ -79,6 +91,18 @@ class _Several:
         each_opened: Any = opened
         for each, own in zip(reversed(self._live), reversed(each_opened), strict=True):
             notify(each.attempt_ends, own, row, error)
+
+    def enter(self, place: int) -> None:
+        for each in self._live:
+            each.enter(place)
+
+    def stage_begins(self, name: str, number: int) -> None:
+        for each in self._live:
+            each.stage_begins(name, number)
+
+    def stage_ends(self, number: int) -> None:
+        for each in reversed(self._live):
+            each.stage_ends(number)
 
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
         for each in reversed(self._all):

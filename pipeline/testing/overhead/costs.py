@@ -26,6 +26,8 @@ class StageCost:
         how: The replacement in its place: nothing, or a pass-through, because the pipeline does not work without it.
         allocations: By how much a call allocates more with the stage. None: as for ``figure``.
         blocks_loop: Whether no other call can run while it waits.
+        place_ns: By how much a middleware that does nothing costs more in its place than right outside the end: its
+            place, or what its `Placement` says, makes other stages dearer. 0 within the noise.
     """
 
     name: str
@@ -34,6 +36,7 @@ class StageCost:
     how: How = "left out"
     allocations: Allocations | None = None
     blocks_loop: bool = False
+    place_ns: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """The cost as it is kept."""
@@ -44,6 +47,7 @@ class StageCost:
             "within_noise": self.figure is not None and self.figure.within_noise,
             "without": self.how,
             "blocks_loop": self.blocks_loop,
+            "place_ns": round(self.place_ns, 1),
             "allocations": None if self.allocations is None else self.allocations.as_json(),
         }
 

@@ -16,7 +16,8 @@ from ...engine.compose.pipeline import Pipeline
 from ...engine.report import kind_of
 from ...telemetry.queues import flush_queues
 from ..clocks import no_waiting
-from .ablation import Pair, Samples, count_allocations, leave_out, make_lean, pass_on
+from .ablation import Pair, Samples, count_allocations, leave_out, make_lean, pass_on, pass_through
+from .alone import make_alone, record_runs
 from .costs import Overhead, StageCost
 from .figures import Figure
 from .rounds import Bench, Core, UnlikeError, make_batch
@@ -39,6 +40,7 @@ _IN_FLIGHT = 100  # calls at a time, for the calls a second that a loop carries
 _COPIES = 8  # of a middleware that does nothing, so that the cost of one stands out
 _COSTLY = 2_000  # ns; a stage that costs more than the rest of a pipeline hides what the others cost
 _LONG_WAIT = 20_000  # ns; as above
+_DEAR = 3  # a place is dear where a middleware that does nothing costs as many times more
 _AT_ONCE = 8  # calls that show whether a wait holds up the others
 _PATIENCE = 1.0  # seconds that all figures together wait for an undisturbed core
 _MOST = 4  # times the builds, where there is much noise
@@ -154,6 +156,32 @@ class Measurement:
             allocations = await count_allocations(pair.whole, self.samples.calls, self.bodies) - less
         return StageCost(name, stage.role, figure, pair.how, allocations, blocks)
 
+    async def measure_place(self, cost: StageCost, no_op: Figure) -> StageCost:
+        """Return the cost with what of it is that of its place: a middleware that does nothing has it there too."""
+        figure = cost.figure
+        if cost.role != "wrap" or cost.how != "left out" or figure is None or figure.ns < _DEAR * no_op.ns:
+            return cost
+        lean = await make_lean(self.unwatched, self.costly - {cost.name}, self.samples, self.bodies)
+        nothing = pass_through(lean, [cost.name], self.samples)
+        pair = await leave_out(nothing, cost.name, self.samples, self.bodies)
+        if pair is None or pair.how != "left out":
+            return cost
+        with nullcontext() if self.options.run_tools else all_in_loop(self.tools):
+            there = await self._compare(self.bench, pair)
+        place = there.ns - no_op.ns
+        return (
+            attrs.evolve(cost, place_ns=place) if place > (_DEAR - 1) * no_op.ns + there.noise + no_op.noise else cost
+        )
+
+    async def measure_alone(self, name: str) -> Figure:
+        """Return the cost of one stage by itself: around an inside that answers what its inside has answered to it.
+
+        Raises:
+            SetupError: It is neither a check nor a middleware.
+        """
+        runs = await record_runs(self.unwatched, name, self.samples)
+        return await self.bench.difference(lambda: make_alone(runs))
+
     async def measure_no_op(self) -> Figure:
         """Return the cost of one more middleware that does nothing, right outside the end."""
         lean = await make_lean(self.unwatched, self.costly, self.samples, self.bodies)
@@ -167,9 +195,9 @@ class Measurement:
         """All figures."""
         wanted = self.options.stages
         names = [name for name in self.pipeline.stages if wanted is None or name in wanted]
-        stages = [await self.measure_stage(name) for name in names]
-        whole = await self.bench.difference(lambda: (self._batch(self.pipeline), self._bare()))
         no_op = await self.measure_no_op()
+        stages = [await self.measure_place(await self.measure_stage(name), no_op) for name in names]
+        whole = await self.bench.difference(lambda: (self._batch(self.pipeline), self._bare()))
         allocations = await count_allocations(self.pipeline, self.samples.calls, self.bodies)
         return Overhead(
             stages=tuple(stages),

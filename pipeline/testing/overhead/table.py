@@ -60,6 +60,7 @@ def _stage_row(cost: StageCost) -> tuple[str, ...]:
         "within noise" if cost.figure.within_noise else "",
         "beyond a pass-through" if cost.how == "pass-through" else "",
         "blocks the loop" if cost.blocks_loop else "",
+        f"its place makes others dearer: {cost.place_ns / 1e3:.2f} µs of it" if cost.place_ns else "",
     ]
     name, *cells, _ = _figure_row(cost.name, cost.figure)
     cells[-1] = "" if cost.allocations is None else f"{cost.allocations.peak_bytes:,.0f}"
