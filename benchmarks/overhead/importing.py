@@ -147,9 +147,6 @@ began = time.process_time()
 made = [TypeAdapter(function) for function in functions]
 print(time.process_time() - began)
 """
-# Both ask for the time twice, around what they are about.
-THOUSAND_TOOLS = _TOOLS.format(count=1_000) + _PIPELINE.format(calls=_PRINT_BUILT)
-THOUSAND_ADAPTERS = _TOOLS.format(count=1_000) + _ADAPTERS
 _HELP = """
 import sys, time
 from toolcall_pipeline.cli import main
@@ -168,9 +165,8 @@ def _starting() -> Generator[Mapping[str, Measurable]]:
     with tempfile.TemporaryDirectory() as cache:
         built = _PIPELINE.format(calls=_PRINT_BUILT)
         yield {
-            **{f"{count}": Program(_TOOLS.format(count=count) + built, cache) for count in (1, 100)},
-            "1000": Program(THOUSAND_TOOLS, cache),
-            "adapters": Program(THOUSAND_ADAPTERS, cache),
+            **{f"{count}": Program(_TOOLS.format(count=count) + built, cache) for count in (1, 100, 1_000)},
+            "adapters": Program(_TOOLS.format(count=1_000) + _ADAPTERS, cache),
             "first": Program(_TOOLS.format(count=1) + _PIPELINE.format(calls=_PRINT_FIRST), cache),
             "second": Program(_TOOLS.format(count=1) + _PIPELINE.format(calls=_PRINT_SECOND), cache),
             "foundation": Program(_TIMED.format(_FOUNDATION), cache),

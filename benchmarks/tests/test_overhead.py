@@ -252,7 +252,6 @@ def test_the_guard_fails_if_a_row_is_over(
 ) -> None:
     """``--guard`` fails if a row is over its limit, on the versions that the limits were set with."""
     monkeypatch.setattr(counted, "make_rows", lambda: [UNIT, SUBJECT])
-    monkeypatch.setattr(counted, "make_start_rows", list)
     monkeypatch.setattr(counted, "judge_modules", Mock(return_value=([], [])))
     monkeypatch.setattr(counted, "count", lambda: counts)
     monkeypatch.setattr(counted, "find_other_versions", lambda: others)
@@ -269,7 +268,6 @@ def test_the_guard_fails_if_too_many_modules_are_loaded(
     results = [Result(row, [modules])]
     monkeypatch.setattr(counted, "run", Mock(return_value=results))
     monkeypatch.setattr(counted, "make_rows", list)
-    monkeypatch.setattr(counted, "make_start_rows", list)
     monkeypatch.setattr(counted, "count", dict)
     monkeypatch.setattr(counted, "find_other_versions", lambda: others)
     assert overhead.main(["--guard"]) == code
