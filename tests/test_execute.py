@@ -74,7 +74,7 @@ async def test_a_coroutine_is_awaited(fn: Any) -> None:
 async def test_a_failure_that_a_tool_returns() -> None:
     """A Failure that a tool returns is its outcome: text counts as approved, an exception as if it was raised."""
 
-    async def fail(with_: Any) -> Any:
+    async def fail(*, with_: Any) -> Any:
         return Failure(with_)
 
     tool = a_tool(fn=fail)

@@ -116,7 +116,7 @@ async def test_a_handle_is_of_one_principal_and_conversation() -> None:
     for who in (("bob", "c1"), ("ann", "c2"), ("", ""), ("ann\x00c1", ""), ("c1", "ann")):
         assert await _tell(pipeline, "read_result", who, handle=handle) == NOTHING
     for made_up in ("res_0", f"{handle}/0", "", "../x", "x" * 10_000):
-        assert await _tell(pipeline, "read_result", handle=made_up) == NOTHING
+        assert (await _tell(pipeline, "read_result", handle=made_up)).startswith(NOTHING)
     assert (await _tell(pipeline, "read_result", handle=handle)).startswith("Characters")
 
 

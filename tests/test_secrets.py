@@ -659,7 +659,7 @@ HOLDERS: dict[str, tuple[Any, Any]] = {
 def test_secret_types_are_opened_for_a_schema(held: Any, opened: Any) -> None:
     """A tool of a JSON Schema gets what a caller's secret types hold, and no asterisks; a model as an object."""
     schema: Any = {"type": "object", "properties": {"x": {"writeOnly": True}, "y": {"type": "string"}}}
-    made = Tool.from_schema(name="probe", parameters=schema, handler=echo)
+    made = Tool.from_schema(name="probe", parameters=schema, handler=print)
     guard = made.parameters.compile() and made.parameters.secrets
     assert guard is not None
 
