@@ -21,7 +21,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 from mcp.types import ToolListChangedNotification
 
-from toolcall_pipeline import Approvals
+from toolcall_pipeline import Approvals, Switchboard
 from toolcall_pipeline.hosts import gateway
 from toolcall_pipeline.hosts.gateway import make_gateway
 from toolcall_pipeline.middlewares import Policy
@@ -92,6 +92,13 @@ def written(folder: Path, name: str) -> list[str]:
 
 async def names(client: Client[Any]) -> set[str]:
     return {tool.name for tool in await client.list_tools()}
+
+
+async def until(client: Client[Any], name: str, *, listed: bool) -> None:
+    """Wait until a switch has reached the gateway, which asks the store several times a second."""
+    with anyio.fail_after(60):
+        while (name in await names(client)) is not listed:  # noqa: ASYNC110  # a client can only ask
+            await anyio.sleep(0.05)
 
 
 async def test_names_that_meet_are_told_apart_by_their_servers(tmp_path: Path) -> None:
@@ -258,6 +265,22 @@ async def test_a_person_approves_and_the_repeated_call_runs(tmp_path: Path) -> N
         assert kind(await ask(client, "one_write", n=1)) == "awaiting_approval"
     assert written(tmp_path, "one") == ["1"]
     assert written(tmp_path, "two") == []
+
+
+async def test_an_operator_pauses_a_tool_of_one_server(tmp_path: Path) -> None:
+    """A switch in the store closes it for the gateway's clients and takes it off the list, until it is taken back."""
+    path = tmp_path / "calls.db"
+    gateway = make_gateway(servers(tmp_path, "one", "two"), store=SQLite(path))
+    async with Client(gateway) as client, Switchboard(SQLite(path)) as board:
+        await ask(client, "one_write", n=1)
+        await board.pause("one_write", by="ann", why="wrong amounts")
+        await until(client, "one_write", listed=False)
+        assert text(await ask(client, "one_write", n=2)) == "This tool is not available"
+        await ask(client, "two_write", n=3)
+        await board.resume("one_write", by="ann")
+        await until(client, "one_write", listed=True)
+        await ask(client, "one_write", n=4)
+    assert [written(tmp_path, each) for each in ("one", "two")] == [["1", "4"], ["3"]]
 
 
 async def test_one_journal_has_the_calls_of_all_servers(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from typing import Any
 from uuid import uuid4
@@ -127,11 +128,11 @@ def test_no_chance_runs_a_change_twice(seed: int, error: float, cut_off: float, 
         {"delay": -1},
         {"slow": "often"},
         {"dice": 0.5},
-        {"dice": lambda: 0.5, "seed": 1},
+        {"dice": random.Random(1).random, "seed": 1},
         {"make_error": 5},
         {"tools": "order"},
     ],
-    ids=str,
+    ids=" ".join,
 )
 def test_what_cannot_be_is_refused_at_once(options: Any) -> None:
     """Probabilities that are none, or more than all, and both a seed and dice."""

@@ -192,9 +192,10 @@ async def test_who_gets_an_answer_may_change_it(answer: Any) -> None:
     shop.answer = answer
 
     def spoil(value: Any) -> None:
-        for each in list(value.values()) if isinstance(value, dict) else value:
-            if isinstance(each, (list, dict)):
-                spoil(cast_any(each))
+        parts: list[Any] = list(value.values() if hasattr(value, "values") else value)
+        for each in parts:
+            if type(each) in (list, dict):
+                spoil(each)
         value.clear()
 
     async with shop.pipeline:

@@ -268,10 +268,10 @@ class _GatewayHost(Host):
                 self.registry.close(Unavailable(name, _AWAY))
 
     def hides(self, name: str) -> bool:
-        """Whether the policy lets no call of this tool pass."""
+        """Whether no call of this tool passes: the policy denies each, or it is closed, by an operator's switch too."""
         stages = [stage.obj for stage in self.pipeline.entries if isinstance(stage.obj, Policy)]
         return name in self.registry and (
-            self.policy.of_tool(name).closed or any(each.rules.denies_all(self.registry[name]) for each in stages)
+            name in self.registry.closed or any(each.rules.denies_all(self.registry[name]) for each in stages)
         )
 
     def _list_open(self) -> list[str]:
@@ -320,7 +320,7 @@ class _GatewayCalls(ToolcallMiddleware):
         return _GatewayHost(self._policy, **options)
 
     async def on_list_tools(self, context: Any, call_next: Any) -> Any:
-        """The tools of the servers that are there, without those that the policy closes."""
+        """The tools of the servers that are there, without those that may not be called."""
         tools = await call_next(context)
         self._told = self.host.changes
         if not self._has_warned and all(each.was_listed for each in self._servers):
