@@ -29,9 +29,15 @@ def find_trace(spans: Sequence[FinishedSpan], call_id: str) -> list[FinishedSpan
 
 
 def find_red(spans: Sequence[FinishedSpan]) -> tuple[str, ...]:
-    """The red spans, each with the description of its status, or its ``error.type``."""
+    """The red spans, each with its ``error.type`` and the description of its status, if it has one."""
     red = [span for span in spans if span.status.status_code.name == "ERROR"]
-    return tuple(f"{_name(span, spans)} [{span.status.description or _get(span, ERROR_TYPE)}]" for span in red)
+    return tuple(f"{_name(span, spans)} [{say_failure(span)}]" for span in red)
+
+
+def say_failure(span: FinishedSpan) -> str:
+    """What a red span says of its failure."""
+    kind, facts = _get(span, ERROR_TYPE), span.status.description
+    return f"{kind}: {facts}" if facts else str(kind)
 
 
 def find_passed_on(spans: Sequence[FinishedSpan]) -> tuple[str, ...]:
@@ -64,13 +70,13 @@ def _find_unsaid(spans: Sequence[FinishedSpan]) -> Iterator[str]:
         reason = reason if reason.isidentifier() else ""  # a stage's own words are in no status
         facts = [_get(span, PROBLEMS) or (), [reason], [_get(span, CAUSE)], [_get(span, EXCEPTION_TYPE)]]
         said = ", ".join(fact for each in facts for fact in each if fact)
-        if (span.status.description or f"{_get(span, ERROR_TYPE)}: ").partition(": ")[2] != said:
+        if (span.status.description or "") != said:
             yield f"{span.name} says {span.status.description!r}, and its attributes {said!r}"
 
 
 def draw_table(spans: Sequence[FinishedSpan]) -> str:
     """A row for each case, as a table in Markdown. Equal lines of several attempts stand in one."""
-    rows = ["| case | red: `[status]` | passed on: `[toolcall.stage.verdict]` |", "|---|---|---|"]
+    rows = ["| case | red: `[error.type: status]` | passed on: `[toolcall.stage.verdict]` |", "|---|---|---|"]
     for number, case in enumerate(CASES):
         found = find_trace(spans, f"case-{number}")
         rows.append(f"| {case.title} | {_join(find_red(found))} | {_join(find_passed_on(found))} |")

@@ -144,7 +144,7 @@ def verify(spans: Sequence[ReadSpan], sent: int, calls: int) -> int:
 
 def verify_failures(spans: Sequence[ReadSpan]) -> int:
     """Print what the pages of failed calls say, and return 0 if each says what failed, else 1."""
-    from benchmarks.scale.blamed_spans import compare, find_trace
+    from benchmarks.scale.blamed_spans import compare, find_trace, say_failure
     from benchmarks.scale.trace_cases import CASES
 
     wrong: list[str] = []
@@ -154,7 +154,7 @@ def verify_failures(spans: Sequence[ReadSpan]) -> int:
         wrong += compare(case, found)
         for call in (span for span in found if span.parent is None and not span.status.is_ok):
             told = (call.attributes or {}).get("output.value")
-            print(f"{case.title}: {call.status.description or (call.attributes or {}).get('error.type')}\n  {told!r}")
+            print(f"{case.title}: {say_failure(call)}\n  {told!r}")
             wrong += [] if told else [f"{case.title}: the page does not show what the model was told"]
     print(*wrong or ["\nEach page says what failed"], sep="\n")
     return int(bool(wrong))

@@ -31,8 +31,8 @@ class TraceCase:
     Args:
         title: A short description.
         tool: The name that the model sends.
-        red: The spans with the status ERROR, in the order of the tree, each with the description of its status or, if
-            it has none, with its ``error.type``.
+        red: The spans with the status ERROR, in the order of the tree, each with its ``error.type`` and the
+            description of its status, if it has one.
         passed_on: The spans that passed a failure on, with their ``toolcall.stage.verdict``.
         arguments: Of the call.
         change: Edits the standard stack.
