@@ -109,8 +109,8 @@ def make_rows() -> list[CountedRow]:
     sent = {tool: Call(tool, ARGUMENTS) for tool in ("read", "idempotent", "mutating", "context", "keyed")}
     return [
         CountedRow(LOOP, _by_hand),
-        CountedRow(_SEVEN, _each(pipeline), LOOP, 6.5),
-        CountedRow("seven stages, pipeline.call(name, arguments)", lambda: pipeline.call("add", ARGUMENTS), LOOP, 6.8),
+        CountedRow(_SEVEN, _each(pipeline), LOOP, 7.2),
+        CountedRow("seven stages, pipeline.call(name, arguments)", lambda: pipeline.call("add", ARGUMENTS), LOOP, 7.5),
         CountedRow("one more middleware", _each(with_more(pipeline, lambda: pass_on, 1)), _SEVEN, 0.45, more=True),
         CountedRow("one more check", _each(with_more(pipeline, lambda: let_pass, 1)), _SEVEN, 0.2, more=True),
         *(
@@ -122,9 +122,9 @@ def make_rows() -> list[CountedRow]:
             CountedRow(what, _each(pipeline, FAILING_CALLS[name][0]), LOOP, limit)
             for what, name, limit in (
                 ("unknown name", "near", 4),
-                ("missing parameter", "missing", 8),
+                ("missing parameter", "missing", 9),
                 ("wrong type", "wrong", 9.8),
-                ("raising tool", "raising", 8.7),
+                ("raising tool", "raising", 9.6),
             )
         ),
         CountedRow("a read", _each(kinds, sent["read"])),
