@@ -175,7 +175,9 @@ def test_every_lock_is_renewed() -> None:
     assert makers - EXCEPT == {
         "middlewares/cache.py",
         "middlewares/circuit_breaker.py",
+        "middlewares/switchboard.py",
         "pipeline/stage_state/limit_states.py",
+        "pipeline/engine/compose/last_failures.py",
         "pipeline/engine/compose/resources.py",
         "pipeline/base/event_loops/portal.py",
         "pipeline/mcp/known_clients.py",
