@@ -152,6 +152,24 @@ def refuse_gaps(history: list[Json]) -> None:
     assert not waiting
 
 
+def damage(history: list[Json], data: Any) -> list[Json]:
+    """The history after one to three messages of it were dropped, moved or repeated, or its beginning was cut off."""
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(history) - 1)) if history else 0
+        what = data.draw(st.sampled_from(["drop", "cut", "move", "again"]))
+        if not history:
+            break
+        if what == "drop":
+            del history[place]
+        elif what == "cut":
+            history = history[place:]
+        elif what == "again":
+            history.insert(place, copy.deepcopy(history[place]))
+        else:
+            history.append(history.pop(place))
+    return history
+
+
 @pytest.mark.parametrize("form", FORMS)
 @settings(max_examples=15)
 @given(TURNS)
@@ -172,20 +190,7 @@ def test_a_whole_history_stays(form: str, turns: list[list[str]]) -> None:
 def test_a_damaged_history_is_repaired(form: str, turns: list[list[str]], data: Any) -> None:
     """Whatever was cut, repeated or moved: each call has one answer, in place, by the SDKs' types, and it is said."""
     make, adapter, options = FORMS[form]
-    history = make(turns)
-    for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(0, len(history) - 1)) if history else 0
-        what = data.draw(st.sampled_from(["drop", "cut", "move", "again"]))
-        if not history:
-            break
-        if what == "drop":
-            del history[place]
-        elif what == "cut":
-            history = history[place:]
-        elif what == "again":
-            history.insert(place, copy.deepcopy(history[place]))
-        else:
-            history.append(history.pop(place))
+    history = damage(make(turns), data)
     before = json.dumps(history)
     found, _ = adapter.repair(history, **options)
     assert json.dumps(history) == before
