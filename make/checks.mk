@@ -74,8 +74,8 @@ test-ray: .venv-ray/done  ## the Ray executor on a cluster on this machine, and 
 	.venv-ray/bin/pytest tests/ray_cluster.py
 	.venv-ray/bin/python -m benchmarks.scale.ray_calls --check --rounds 1 $(ARGS)
 
-test-clients: .venv-clients/done  ## database clients, gRPC and botocore against real servers (Debian's postgresql and redis-server)
-	.venv-clients/bin/pytest tests/database_clients.py $(ARGS)
+test-clients: .venv-clients/done  ## database clients and gRPC against real servers (Debian's postgresql and redis-server), SDKs of services against one that fails
+	.venv-clients/bin/pytest tests/database_clients.py tests/sdk_clients.py $(ARGS)
 
 test-hosts: .venv/dev $(HOSTS:%=.venv-hosts/%/done)  ## each agent framework: types, its control flow, and the same mistakes without and with the pipeline
 	for host in $(HOSTS); do \

@@ -121,6 +121,63 @@ def with_code(name: str) -> Any:
     return code
 
 
+def an_http_error(status: int) -> Exception:
+    request = httpx.Request("GET", "https://x")
+    return httpx.HTTPStatusError("x", request=request, response=httpx.Response(status, request=request))
+
+
+def a_ring_of_wrappers() -> Exception:
+    """Exceptions that both stand for their reason, and are the reason of each other."""
+    outer, inner = make("tenacity", "RetryError"), make("qdrant_client", "ResponseHandlingException")
+    outer.__cause__, inner.__cause__ = inner, outer
+    return outer
+
+
+REFUSED_CONNECTION = ConnectionRefusedError(errno.ECONNREFUSED, "x")
+ELASTIC = {"ConnectionTimeout": "timeout", "ConnectionError": "transient", "SniffingError": "transient"}
+SLACK = [
+    ("invalid_auth", "configuration"),
+    ("token_revoked", "configuration"),
+    ("missing_scope", "permission"),
+    ("not_in_channel", "permission"),
+    ("channel_not_found", "not_found"),
+    ("thread_not_found", "not_found"),
+    ("ratelimited", "transient"),
+    ("internal_error", "transient"),
+    ("name_taken", "execution"),
+    ("msg_too_long", "execution"),
+    ("Received a response in a non-JSON format", "internal"),
+    (None, "internal"),
+    (["invalid_auth"], "internal"),
+]
+POSTGREST = [
+    ("PGRST000", "transient"),
+    ("PGRST100", "execution"),
+    ("PGRST116", "execution"),
+    ("PGRST202", "not_found"),
+    ("PGRST205", "not_found"),
+    ("PGRST301", "configuration"),
+    ("PGRST303", "configuration"),
+    ("PGRSTX00", "transient"),
+    ("42501", "permission"),
+    ("28000", "permission"),
+    ("42P01", "not_found"),
+    ("23505", "execution"),
+    ("22P02", "execution"),
+    ("P0001", "execution"),
+    ("08006", "transient"),
+    ("40001", "transient"),
+    ("57014", "timeout"),
+    ("PT404", "not_found"),
+    ("PTxyz", "internal"),
+    ("404", "not_found"),
+    ("503", "transient"),
+    ("200", "internal"),
+    ("x", "internal"),
+    ("", "internal"),
+    (None, "internal"),
+    (404, "not_found"),
+]
 BY_NAME: list[tuple[Exception, str]] = [
     (an_aws_error(503), "transient"),
     (an_aws_error(400, "ThrottlingException"), "transient"),
@@ -153,6 +210,41 @@ BY_NAME: list[tuple[Exception, str]] = [
     (make("pymongo.errors", "OperationFailure", code=189), "transient"),
     (make("pymongo.errors", "OperationFailure", timeout=True), "timeout"),
     (make("openai", "APITimeoutError"), "timeout"),
+    (make("azure.core.exceptions", "ServiceRequestError", inner_exception=REFUSED_CONNECTION), "transient"),
+    (make("azure.core.exceptions", "ServiceRequestError", inner_exception=CERTIFICATE), "configuration"),
+    (make("azure.core.exceptions", "ServiceResponseError"), "transient"),
+    (make("azure.core.exceptions", "ServiceResponseTimeoutError"), "timeout"),
+    (make("azure.core.exceptions", "ServiceRequestTimeoutError"), "timeout"),
+    (make("azure.core.exceptions", "ClientAuthenticationError"), "configuration"),
+    (make("azure.core.exceptions", "ClientAuthenticationError", status_code=403), "permission"),
+    (make("google.auth.exceptions", "GoogleAuthError"), "configuration"),
+    (make("google.auth.exceptions", "GoogleAuthError", retryable=True), "transient"),
+    (make("google.auth.exceptions", "TransportError"), "transient"),
+    (make("google.auth.exceptions", "TimeoutError"), "timeout"),
+    (caused(make("google.api_core.exceptions", "RetryError"), an_http_error(404)), "not_found"),
+    (make("google.api_core.exceptions", "RetryError"), "transient"),
+    (make("discord.errors", "LoginFailure"), "configuration"),
+    (make("discord.errors", "ConnectionClosed", code=4004), "transient"),
+    *((make("elastic_transport", name), kind) for name, kind in ELASTIC.items()),
+    *((make("opensearchpy.exceptions", name, status_code="N/A"), kind) for name, kind in ELASTIC.items()),
+    (caused(make("elastic_transport", "ConnectionError"), CERTIFICATE), "configuration"),
+    (make("qdrant_client.http.exceptions", "ResponseHandlingException"), "internal"),
+    (caused(make("qdrant_client.http.exceptions", "ResponseHandlingException"), httpx.ReadTimeout("x")), "timeout"),
+    (caused(make("qdrant_client.http.exceptions", "ResponseHandlingException"), ValueError()), "internal"),
+    (make("qdrant_client.common.client_exceptions", "QdrantException"), "transient"),
+    (caused(make("pinecone.errors.exceptions", "PineconeConnectionError"), httpx.ConnectError("x")), "transient"),
+    (make("tavily.errors", "UsageLimitExceededError"), "transient"),
+    (make("tavily.errors", "TimeoutError"), "timeout"),
+    (make("tavily.errors", "BadRequestError"), "execution"),
+    (make("tavily.errors", "ForbiddenError"), "permission"),
+    (make("tavily.errors", "InvalidAPIKeyError"), "configuration"),
+    (caused(make("tenacity", "RetryError"), ConnectionResetError()), "transient"),
+    (caused(make("tenacity", "RetryError"), ValueError()), "internal"),
+    (a_ring_of_wrappers(), "internal"),
+    *((make("slack_sdk.errors", "SlackApiError", response={"ok": False, "error": e}), kind) for e, kind in SLACK),
+    (make("slack_sdk.errors", "SlackApiError", response="hunter2"), "internal"),
+    *((make("postgrest.exceptions", "APIError", code=code), kind) for code, kind in POSTGREST),
+    (make("urllib3.exceptions", "InvalidHeader"), "transient"),
     (make("mine.httpx", "ConnectError"), "internal"),
     (make("mine", "OwnError", httpx.ReadTimeout), "timeout"),  # by its base
 ]

@@ -152,6 +152,24 @@ def refuse_gaps(history: list[Json]) -> None:
     assert not waiting
 
 
+def damage(history: list[Json], data: Any) -> list[Json]:
+    """The history after one to three messages of it were dropped, moved or repeated, or its beginning was cut off."""
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(history) - 1)) if history else 0
+        what = data.draw(st.sampled_from(["drop", "cut", "move", "again"]))
+        if not history:
+            break
+        if what == "drop":
+            del history[place]
+        elif what == "cut":
+            history = history[place:]
+        elif what == "again":
+            history.insert(place, copy.deepcopy(history[place]))
+        else:
+            history.append(history.pop(place))
+    return history
+
+
 @pytest.mark.parametrize("form", FORMS)
 @settings(max_examples=15)
 @given(TURNS)
@@ -172,20 +190,7 @@ def test_a_whole_history_stays(form: str, turns: list[list[str]]) -> None:
 def test_a_damaged_history_is_repaired(form: str, turns: list[list[str]], data: Any) -> None:
     """Whatever was cut, repeated or moved: each call has one answer, in place, by the SDKs' types, and it is said."""
     make, adapter, options = FORMS[form]
-    history = make(turns)
-    for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(0, len(history) - 1)) if history else 0
-        what = data.draw(st.sampled_from(["drop", "cut", "move", "again"]))
-        if not history:
-            break
-        if what == "drop":
-            del history[place]
-        elif what == "cut":
-            history = history[place:]
-        elif what == "again":
-            history.insert(place, copy.deepcopy(history[place]))
-        else:
-            history.append(history.pop(place))
+    history = damage(make(turns), data)
     before = json.dumps(history)
     found, _ = adapter.repair(history, **options)
     assert json.dumps(history) == before
@@ -217,6 +222,49 @@ def test_ids_that_a_provider_does_not_take() -> None:
     assert len(id_) == 9
     assert id_ == next(each["tool_call_id"] for each in found if each["role"] == "tool")
     assert [each.what for each in changes] == ["calls have ids that the provider takes"]
+
+
+ODD_NAMES: list[Any] = [None, "", 5, "a b", "é", "x\ud83d", "a" * 80, "crm.find", "9lives"]
+
+
+def by_name(history: Any) -> list[tuple[str, Any]]:
+    """The calls and the answers of a history of a provider that matches them by their names."""
+    blocks = [block for each in history for block in each.get("parts", [each])]
+    found: list[tuple[str, Any]] = []
+    for each in blocks:
+        asked = each.get("tool_calls") or ([{"function": each["function_call"]}] if "function_call" in each else [])
+        found += [("call", one["function"]["name"]) for one in asked]
+        answer = each.get("function_response", each)
+        if answer is not each or each.get("role") == "tool":
+            found.append(("answer", answer.get("tool_name") or answer.get("name")))
+    return found
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+@pytest.mark.parametrize("name", ODD_NAMES, ids=ascii)
+@pytest.mark.parametrize("form", ["gemini", "mistral", "ollama"])
+def test_an_answer_has_the_name_of_its_call(form: str, name: Any, is_answered: bool) -> None:
+    """Where a name is made one that the provider takes, its answer has it too: it is found by that again."""
+    make, adapter, _ = FORMS[form]
+    history = make([["abcdefgh1"]])[:3]
+    place = history[1].get("tool_calls") or history[1]["parts"]
+    place[0].get("function", place[0].get("function_call"))["name"] = name
+    answer = history[2].get("parts", [{"function_response": history[2]}])[0]["function_response"]
+    answer["tool_name" if form == "ollama" else "name"] = name
+    found, _ = adapter.repair(history if is_answered else history[:2])
+    (_, asked), (_, answered) = by_name(found)
+    assert answered == asked or (is_answered and not answered)  # some have none
+    assert adapter.repair(found) == (found, [])
+
+
+@pytest.mark.parametrize("odd", [None, "find", 5, {}, {"function": None}, {"function": "find"}], ids=repr)
+def test_a_call_that_is_none_is_made_one(odd: Any) -> None:
+    """A history of Ollama is repaired whatever stands among its calls."""
+    history: list[Json] = [{"role": "assistant", "content": "", "tool_calls": [odd]}]
+    found, changes = ollama.repair(history)
+    assert found[0]["tool_calls"] == [{"function": {"name": "unknown", "arguments": {}}}]
+    assert changes
+    assert ollama.repair(found) == (found, [])
 
 
 def test_half_a_character_in_a_history() -> None:

@@ -6,6 +6,7 @@ import errno
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from http import HTTPStatus
 from http.client import HTTPMessage
 from pathlib import Path
@@ -25,6 +26,7 @@ from client_shapes import (
     APIError,
     ApiException,
     APIResponseError,
+    ElasticError,
     GithubException,
     HttpError,
     HTTPException,
@@ -67,6 +69,26 @@ def unread(status: int) -> Exception:
     """A streamed response, whose body would have to be read from the network."""
     response = httpx.Response(status, stream=httpx.ByteStream(b"{}"))
     return httpx.HTTPStatusError("hunter2", request=httpx.Request("GET", "http://x"), response=response)
+
+
+ODD_WAITS: list[Any] = [None, True, -1, float("nan"), float("inf"), 1e300, "soon", object(), [5], 10**5000]
+
+
+def within(exc: Exception, outer: Exception) -> Exception:
+    """An exception as ``raise outer from None`` makes it, where the first is handled."""
+    outer.__context__, outer.__suppress_context__ = exc, True
+    return outer
+
+
+def of_ollama(status: int) -> Exception:
+    made: Any = type("ResponseError", (Exception,), {"__module__": "ollama._types", "status_code": status})
+    return made("hunter2")  # type: ignore[no-any-return]
+
+
+def saying(module: str, name: str, **attributes: Any) -> Exception:
+    """An exception of a class that stands for a 429."""
+    made: Any = type(name, (Exception,), {"__module__": module, **attributes})
+    return made("hunter2")  # type: ignore[no-any-return]
 
 
 # The exception, its kind, and the wait in seconds.
@@ -120,6 +142,19 @@ CLIENTS: list[tuple[BaseException, str, float | None]] = [
     (TransportError(), "internal", None),  # its status cannot be read
     (TransportError(503), "transient", None),
     (OperationFailure(425), "internal", None),  # a number of MongoDB, and of no HTTP
+    (ElasticError(429, retry_after="2"), "transient", 2.0),
+    (ElasticError(403, x_ratelimit_remaining="0", x_ratelimit_reset="30"), "transient", 30.0),
+    (ElasticError(404), "not_found", None),
+    (within(of_httpx(429, retry_after="2"), of_ollama(429)), "transient", 2.0),
+    (within(of_httpx(403, x_ratelimit_remaining="0"), of_ollama(403)), "transient", None),
+    (within(of_httpx(429, retry_after="2"), of_ollama(503)), "transient", None),  # of another response
+    (saying("qdrant_client.common.client_exceptions", "ResourceExhaustedResponse", retry_after_s=2), "transient", 2.0),
+    (saying("discord.errors", "RateLimited", retry_after=61.5), "transient", 61.5),
+    (saying("telegram.error", "RetryAfter", retry_after=timedelta(seconds=5)), "transient", 5.0),
+    (saying("aiogram.exceptions", "TelegramRetryAfter", retry_after=5), "transient", 5.0),
+    (saying("tavily.errors", "UsageLimitExceededError", retry_after_seconds=60), "transient", 60.0),
+    (saying("tavily.errors", "UsageLimitExceededError"), "transient", None),
+    *((saying("discord.errors", "RateLimited", retry_after=odd), "transient", None) for odd in ODD_WAITS),
     (XMLSyntaxError("hunter2"), "internal", None),
     (SystemExit(404), "internal", None),
 ]

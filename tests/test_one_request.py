@@ -46,6 +46,11 @@ def of_urllib3(reason: Exception) -> Exception:
     return urllib3.exceptions.MaxRetryError(urllib3.HTTPConnectionPool("x"), "http://x", reason)
 
 
+def of_class(module: str, name: str, **attributes: Any) -> Exception:
+    made: Any = type(name, (Exception,), {"__module__": module, **attributes})
+    return made("x")  # type: ignore[no-any-return]
+
+
 REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "x")
 NO_NAME = socket.gaierror(socket.EAI_NONAME, "x")
 NEW = urllib3.exceptions.NewConnectionError(HTTPConnection("x"), "x")
@@ -70,6 +75,11 @@ PROOFS: list[Exception] = [
     APIResponseError("rate_limited", 429),
     StripeError(429),
     HTTPException(429),
+    of_class("azure.core.exceptions", "ServiceRequestError", inner_exception=REFUSED),
+    caused(of_class("elastic_transport", "ConnectionError"), REFUSED),
+    caused(of_class("qdrant_client.http.exceptions", "ResponseHandlingException"), httpx.ConnectError("x")),
+    of_class("qdrant_client.common.client_exceptions", "ResourceExhaustedResponse"),
+    of_class("tavily.errors", "UsageLimitExceededError"),
 ]
 NONE: list[Exception] = [
     ConnectionResetError(),
@@ -93,6 +103,10 @@ NONE: list[Exception] = [
     caused(ValueError(), REFUSED),  # nobody knows what it did with that
     caused(RuntimeError(), of_httpx(429)),
     FileExistsError(),
+    caused(of_class("google.api_core.exceptions", "RetryError"), REFUSED),  # the last of several requests
+    caused(of_class("tenacity", "RetryError"), REFUSED),
+    caused(of_class("tenacity", "RetryError"), of_httpx(429)),
+    of_class("azure.core.exceptions", "ServiceResponseError", inner_exception=ConnectionResetError()),
 ]
 
 

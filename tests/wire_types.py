@@ -20,11 +20,14 @@ from botocore.loaders import Loader
 from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 from google.genai import types as google
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mistralai.client import models as mistral_types
 from openai.types.responses.response_input_item_param import FunctionCallOutput
 from pydantic import TypeAdapter
 
 import fake_providers as fake
+from test_history import FORMS, TURNS, damage, refuse_gaps
 from toolcall_pipeline import Failure, Outcome, Success, ToolError, ToolRegistry, UnknownTool
 from toolcall_pipeline.adapters import anthropic, bedrock, gemini, mistral, ollama, openai
 from toolcall_pipeline.adapters.replies import Calls
@@ -149,6 +152,30 @@ def test_ollama() -> None:
             "unit": "string",
             "items": "array",
         }
+
+
+MISTRAL = {
+    "user": mistral_types.UserMessage,
+    "assistant": mistral_types.AssistantMessage,
+    "tool": mistral_types.ToolMessage,
+}
+TAKES: dict[str, Callable[[list[Json]], object]] = {
+    "mistral": lambda history: [MISTRAL[each["role"]].model_validate(each) for each in history],
+    "bedrock": lambda history: bedrock_fits("ConverseRequest", {"modelId": "m", "messages": history}),
+    "gemini": lambda history: [google.Content.model_validate(each) for each in history],
+    "ollama": lambda history: [ollama_sdk.Message.model_validate(each) for each in history],
+}
+
+
+@pytest.mark.parametrize("form", TAKES)
+@settings(max_examples=500)
+@given(TURNS, st.data())
+def test_a_repaired_history_fits(form: str, turns: list[list[str]], data: Any) -> None:
+    """The package takes a history that was cut, moved or repeated, as it is repaired."""
+    make, adapter, _ = FORMS[form]
+    found, _ = adapter.repair(damage(make(turns), data))
+    TAKES[form](found)
+    refuse_gaps(found)
 
 
 def odd_types() -> ToolRegistry:

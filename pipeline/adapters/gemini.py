@@ -212,7 +212,7 @@ def repair(messages: list[Any]) -> tuple[list[Message], list[HistoryChange]]:
     found, changes = match(
         split_turns(list_messages(messages), "model", "parts", _read_part),
         _set_calls,
-        lambda part, _: part,
+        _set_name,
         lambda call: result(call, MISSING),
         pattern=None,
     )
@@ -242,6 +242,11 @@ def _set_calls(message: dict[str, Any], calls: list[Call]) -> dict[str, Any]:
         elif dict_or_empty(part) and isinstance(part.get("text", ""), str):
             parts.append(part)
     return {**message, "parts": parts or [{"text": NOTHING}]}
+
+
+def _set_name(part: dict[str, Any], call: Call) -> dict[str, Any]:
+    key = next(each for each in ("function_response", "functionResponse") if get_field(part, each) is not None)
+    return {**part, key: {**dict_or_empty(part[key]), "name": call.name}}
 
 
 def _to_blob(part: Part) -> dict[str, str] | None:

@@ -16,8 +16,9 @@ from returns.result import Failure
 from ..base.setup_error import SetupError
 from ..engine.call import Call
 from ..engine.errors import NotExecuted
-from .common import get_field, is_dict, list_items, text_or_empty, to_plain
-from .sending_back import clean, new_id
+from .common import get_field, is_dict, list_items, text_or_empty, to_plain, with_wire
+from .replies import Calls
+from .sending_back import clean, fit_names, new_id
 
 MISSING = Failure(NotExecuted("the conversation went on before it had an answer"))
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -58,7 +59,7 @@ class Unit:
 
 SetIds: TypeAlias = Callable[[Any, list[Call]], Any]  # a message, and its calls as they are to stand in it
 Answer: TypeAlias = Callable[[Call], Any]  # the answer that a call lacks
-SetId: TypeAlias = Callable[[Any, Call], Any]  # an answer, and the call that it is of
+SetId: TypeAlias = Callable[[Any, Call], Any]  # an answer, and the call that it is of, as it stands in its message
 
 
 def match(
@@ -75,7 +76,7 @@ def match(
     Args:
         units: The conversation.
         set_calls: Returns what the model said with these calls in it, as the provider takes them.
-        set_id: Returns an answer with the id of this call.
+        set_id: Returns an answer with the id of this call, and its name where an answer has one.
         answer: Returns an answer for a call that has none.
         make_id: Returns a new id.
         pattern: The ids that the provider takes. None: it has none, or takes any.
@@ -92,15 +93,16 @@ def match(
             made.append(unit)
             continue
         found = [_find_answer(given, place, call, used) for call in unit.calls]
-        calls = [_with_id(call, taken, make_id, pattern) for call in unit.calls]
+        calls = [_with_id(call, taken, make_id, pattern) for call in _with_names(unit.calls)]
         data = set_calls(unit.data, calls)
-        changes += _list_changes(given, place, calls, found, is_same=data == unit.data)
-        made.append(attrs.evolve(unit, data=data, calls=calls))
-        for call, at in zip(calls, found, strict=True):
-            if at is None:
-                made.append(Unit("answer", unit.index, answer(call), id=call.id))
-            else:
-                made.append(attrs.evolve(given[at], data=set_id(given[at].data, call), id=call.id))
+        answers = [
+            Unit("answer", unit.index, answer(call), id=call.id)
+            if at is None
+            else attrs.evolve(given[at], data=set_id(given[at].data, call), id=call.id)
+            for call, at in zip(calls, found, strict=True)
+        ]
+        changes += _list_changes(given, place, calls, found, answers, is_same=data == unit.data)
+        made += [attrs.evolve(unit, data=data, calls=calls), *answers]
     for place, unit in enumerate(given):
         if unit.kind == "answer" and place not in used:
             changes.append(HistoryChange(unit.index, "an answer without its call was left out"))
@@ -112,7 +114,7 @@ def match(
 
 
 def _list_changes(
-    units: list[Unit], place: int, calls: list[Call], found: list[int | None], *, is_same: bool
+    units: list[Unit], place: int, calls: list[Call], found: list[int | None], answers: list[Unit], *, is_same: bool
 ) -> Iterator[HistoryChange]:
     unit = units[place]
     if not is_same:
@@ -122,7 +124,9 @@ def _list_changes(
     there = [each for each in found if each is not None]
     if there != [*range(place + 1, place + 1 + len(there))]:
         yield HistoryChange(units[there[0]].index, "answers are put right behind their calls, in their order")
-    for call, at in zip(calls, found, strict=True):
+    for call, at, answer in zip(calls, found, answers, strict=True):
+        if is_same and at is not None and answer.data != units[at].data:
+            yield HistoryChange(units[at].index, "an answer has the name of its call")
         if at is None:
             yield HistoryChange(unit.index, f"a call of {call.name} had no answer, and has one: not_executed")
 
@@ -138,6 +142,15 @@ def _find_answer(units: list[Unit], place: int, call: Call, used: set[int]) -> i
             used.add(at)
             return at
     return None
+
+
+def _with_names(calls: list[Call]) -> list[Call]:
+    """The calls by names that a provider takes, which their answers have too."""
+    names = fit_names(Calls(calls), None, 0)
+    return [
+        with_wire(attrs.evolve(call, name=name), {**call.wire, "name": name})
+        for call, name in zip(calls, names, strict=True)
+    ]
 
 
 def _with_id(call: Call, taken: set[str], make_id: Callable[[], str], pattern: re.Pattern[str] | None) -> Call:

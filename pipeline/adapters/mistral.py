@@ -128,7 +128,7 @@ def repair(messages: list[Any]) -> tuple[list[Message], list[HistoryChange]]:
     found, changes = match(
         split_chat(list_messages(messages)),
         lambda said, calls: set_calls(said, calls, fit_names(Calls(calls), None, OPENAI)),
-        lambda said, call: {**said, "tool_call_id": call.id},
+        lambda said, call: {**said, "tool_call_id": call.id, **({"name": call.name} if said.get("name") else {})},
         lambda call: message(call, MISSING),
         make_id=_new_id,
         pattern=_ID,

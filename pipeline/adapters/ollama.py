@@ -21,6 +21,7 @@ from ..tools.view import ToolView
 from . import providers
 from .common import (
     build_definitions,
+    dict_or_empty,
     find_field,
     get_field,
     is_dict,
@@ -130,9 +131,9 @@ def _identify(entry: object) -> tuple[object, object]:
     return get_field(entry, "id"), get_field(get_field(entry, "function"), "arguments")
 
 
-def _make_entry(came: Any, asked: dict[str, Any]) -> dict[str, Any]:
-    own = came.get("function")
-    return {**came, **asked, "function": {**(own if isinstance(own, dict) else {}), **asked["function"]}}
+def _make_entry(came: object, asked: dict[str, Any]) -> dict[str, Any]:
+    entry = dict_or_empty(came)
+    return {**entry, **asked, "function": {**dict_or_empty(entry.get("function")), **asked["function"]}}
 
 
 def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Message:
@@ -172,7 +173,7 @@ def repair(messages: list[Any]) -> tuple[list[Message], list[HistoryChange]]:
     found, changes = match(
         [_to_unit(index, each) for index, each in enumerate(list_messages(messages))],
         _set_calls,
-        lambda said, _: said,
+        _set_name,
         lambda call: message(call, MISSING),
         pattern=None,
     )
@@ -198,6 +199,11 @@ def _set_calls(message: dict[str, Any], calls: list[Call]) -> dict[str, Any]:
         )
     ]
     return {**kept, **({"tool_calls": made} if made else {}), "content": text_or_empty(message.get("content"))}
+
+
+def _set_name(message: dict[str, Any], call: Call) -> dict[str, Any]:
+    key = next((each for each in ("tool_name", "name") if message.get(each) is not None), None)
+    return message if key is None else {**message, key: call.name}
 
 
 def _read(given: object) -> Reading:

@@ -17,19 +17,25 @@ from .client_rules import (
     read_botocore,
     read_connection,
     read_grpc,
+    read_limit,
     read_mongo,
     read_mysql,
     read_orm,
     read_os_error,
     read_postgres,
+    read_postgrest,
     read_psycopg,
+    read_reason,
+    read_repeated,
+    read_setup,
+    read_slack,
     read_sqlite,
     read_subprocess,
-    read_urllib3,
+    tells_of_several,
     was_not_connected,
 )
 from .failure import ToolFailed
-from .http_failures import SHOWS_STATUS, Kind, Meaning, read_status
+from .http_failures import SHOWS_STATUS, Kind, Meaning, read_status, refusal_of
 
 Rule: TypeAlias = Kind | Meaning | Callable[[BaseException], "Kind | Meaning | None"]
 
@@ -45,6 +51,11 @@ _HTTPX: Mapping[str, Rule] = {
     "TooManyRedirects": "execution",
 }
 _MODEL_SDK: Mapping[str, Rule] = {"APITimeoutError": "timeout", "APIConnectionError": read_connection}  # else: status
+_ELASTIC: Mapping[str, Rule] = {  # theirs and those of OpenSearch, which have the same names
+    "ConnectionTimeout": "timeout",
+    "ConnectionError": read_connection,
+    "SniffingError": "transient",
+}
 _POSTGRES: Mapping[str, Rule] = {"OperationalError": read_psycopg, "Error": read_postgres}
 _MYSQL: Mapping[str, Rule] = {"OperationalError": read_mysql, "InternalError": read_mysql}
 
@@ -92,7 +103,7 @@ MEANINGS: Mapping[str, Mapping[str, Rule]] = {
     "urllib3": {
         "NewConnectionError": read_connection,  # a TimeoutError by its bases, which a refused connection is not
         "TimeoutError": "timeout",
-        "MaxRetryError": read_urllib3,
+        "MaxRetryError": read_repeated,
         "ResponseError": "transient",
         "ProtocolError": read_connection,
         "IncompleteRead": "transient",
@@ -100,6 +111,7 @@ MEANINGS: Mapping[str, Mapping[str, Rule]] = {
         "ProxyError": read_connection,
         "SSLError": read_connection,
         "DecodeError": read_connection,
+        "InvalidHeader": "transient",  # a Retry-After or a length that it cannot read
     },
     "aiohttp": {
         "ClientResponseError": read_aiohttp,
@@ -136,6 +148,50 @@ MEANINGS: Mapping[str, Mapping[str, Rule]] = {
     },
     "stripe": {"APIConnectionError": read_connection},  # these have no status; all others of theirs have one
     "notion_client": {"RequestTimeoutError": "timeout"},
+    "azure": {
+        "ServiceRequestTimeoutError": "timeout",
+        "ServiceResponseTimeoutError": "timeout",
+        "ServiceRequestError": read_connection,
+        "ServiceResponseError": read_connection,
+        "IncompleteReadError": "transient",
+        "ClientAuthenticationError": read_setup,
+    },
+    "google": {
+        "RetryError": read_repeated,
+        "TransportError": read_connection,  # these and the next of google.auth
+        "TimeoutError": "timeout",
+        "GoogleAuthError": read_setup,
+    },
+    "discord": {
+        "LoginFailure": "configuration",
+        "PrivilegedIntentsRequired": "configuration",
+        "RateLimited": read_limit,
+        "ConnectionClosed": "transient",
+        "GatewayNotFound": "transient",
+    },
+    "slack_sdk": {"SlackApiError": read_slack},
+    "elastic_transport": _ELASTIC,
+    "elasticsearch": _ELASTIC,  # before version 8
+    "opensearchpy": _ELASTIC,
+    "qdrant_client": {
+        "ResponseHandlingException": read_reason,
+        "ResourceExhaustedResponse": read_limit,
+        "QdrantException": read_limit,  # a ResourceExhaustedResponse whose Retry-After it cannot read
+    },
+    "pinecone": {"PineconeConnectionError": read_connection},
+    "tavily": {
+        "UsageLimitExceededError": read_limit,
+        "TimeoutError": "timeout",
+        "BadRequestError": Meaning("execution", text=refusal_of(400, "execution")),
+        "ForbiddenError": "permission",
+        "InvalidAPIKeyError": "configuration",
+        "MissingAPIKeyError": "configuration",
+        "KeylessUnsupportedEndpointError": "configuration",
+    },
+    "postgrest": {"APIError": read_postgrest},
+    "telegram": {"RetryAfter": read_limit},
+    "aiogram": {"TelegramRetryAfter": read_limit},
+    "tenacity": {"RetryError": read_reason},
     "clickhouse_driver": {"NetworkError": read_connection, "SocketTimeoutError": "timeout", "Error": "internal"},
     "grpc": {"RpcError": read_grpc, "FutureTimeoutError": "timeout"},
     "asyncpg": {"PostgresError": read_postgres, "TargetServerAttributeNotMatched": "transient"},
@@ -189,12 +245,14 @@ def proves_no_effect(exc: object) -> bool:
         return all(map(proves_no_effect, cast("BaseExceptionGroup[BaseException]", exc).exceptions))
     if not isinstance(exc, BaseException) or (meaning := find_meaning(exc)) is None or meaning.kind == "internal":
         return False
+    if tells_of_several(exc):
+        return False
     return meaning.limited or was_not_connected(exc)
 
 
 def find_meaning(exc: BaseException) -> Meaning | None:
     """Find the meaning of an exception by its type, else by its HTTP status; None if it is unknown. Never raises."""
-    rule = _find_rule(type(exc))
+    rule = find_rule(type(exc))
     found: Kind | Meaning | None = None
     if callable(rule):
         with FaultBarrier():  # a foreign exception may hold anything
@@ -206,7 +264,8 @@ def find_meaning(exc: BaseException) -> Meaning | None:
     return found if isinstance(found, Meaning) else Meaning(found)
 
 
-def _find_rule(cls: type[BaseException]) -> Rule | None:
+def find_rule(cls: type[BaseException]) -> Rule | None:
+    """Find the row of a class, which is that of its nearest base; None if there is none."""
     try:
         return _FOUND[cls]
     except KeyError:

@@ -7,10 +7,11 @@ import re
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, cast
 
 from ..privacy import PublicText, approved
-from .http_failures import Kind, Meaning, as_response
+from .http_failures import Kind, Meaning, as_response, read_status
 
 _MAX_TEXT = 2_000  # characters
 _MAX_CHAIN = 8  # exceptions within exceptions that are read: one may contain itself
@@ -41,6 +42,8 @@ _FILE_REFUSALS: Mapping[int, PublicText] = {
     errno.ENOSPC: PublicText("There is no space left."),
     errno.EDQUOT: PublicText("There is no space left."),
 }
+# Exceptions of these classes stand for several requests: what the last one met says nothing of those before it.
+_SEVERAL_REQUESTS: Mapping[str, frozenset[str]] = dict.fromkeys(("google", "tenacity"), frozenset(("RetryError",)))
 # Exceptions of these classes, or below them, are raised before a request is sent, whatever their reason.
 NOT_SENT: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("httpx", "httpx2", "httpcore", "httpcore2"), frozenset(("ConnectError",))),
@@ -139,6 +142,34 @@ _AWS_CODES: Mapping[str, Kind] = {
     ),
     **dict.fromkeys(("ResourceNotFoundException", "NoSuchKey", "NoSuchBucket"), "not_found"),
 }
+# Slack, "Handling errors": a refused call has status 200, and an ``error`` in its body.
+_SLACK_CODES: Mapping[str, int] = {
+    **dict.fromkeys(
+        ("not_authed", "invalid_auth", "account_inactive", "token_revoked", "token_expired", "team_access_not_granted"),
+        401,
+    ),
+    **dict.fromkeys(
+        ("missing_scope", "no_permission", "access_denied", "not_allowed_token_type", "not_in_channel"), 403
+    ),
+    **dict.fromkeys(("restricted_action", "ekm_access_denied", "org_login_required", "cant_update_message"), 403),
+    **dict.fromkeys(("ratelimited", "rate_limited"), 429),
+    **dict.fromkeys(("internal_error", "fatal_error", "service_unavailable", "request_timeout"), 503),
+    "already_in_channel": 409,
+    "name_taken": 409,
+}
+_SLACK_CODE = re.compile(r"[a-z_]{1,60}")
+# PostgREST, "Errors": the status of each of its codes and of each SQLSTATE, by the longest beginning that stands here.
+_POSTGREST_CODES: Mapping[str, int] = {
+    **dict.fromkeys(("PGRST000", "PGRST001", "PGRST002", "PGRST003", "08", "53"), 503),
+    **dict.fromkeys(("PGRST1", "PGRST2", "P0001"), 400),
+    **dict.fromkeys(("PGRST125", "PGRST202", "PGRST205", "42P01", "42883"), 404),
+    **dict.fromkeys(("PGRST300", "PGRST301", "PGRST302", "PGRST303"), 401),  # 300: it has no secret
+    **dict.fromkeys(("42501", "28", "0L", "0P"), 403),
+    **dict.fromkeys(("23503", "23505"), 409),
+    **dict.fromkeys(("40", "54", "55", "57", "58", "XX", "F0", "HV", "09", "PGRSTX"), 500),
+}
+_CODE_LENGTHS = (8, 7, 6, 5, 2)
+_SQL_STATE = re.compile(r"[0-9A-Z]{5}", re.ASCII)
 # MongoDB, "Error codes".
 _MONGO_CODES: Mapping[int, Kind] = {13: "permission", 18: "configuration", 50: "timeout", 89: "timeout"}
 _MONGO_LATER = frozenset((6, 7, 91, 112, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436))  # retryable writes, 112
@@ -172,13 +203,57 @@ def read_subprocess(exc: BaseException) -> Meaning:
     return Meaning("execution", text=approved(f"Command failed with exit code {code}" if known else "Command failed"))
 
 
-def read_urllib3(exc: BaseException) -> Kind | Meaning | None:
-    """A MaxRetryError: what its ``reason`` means."""
-    from .client_exceptions import find_meaning
+def read_reason(exc: BaseException) -> Kind | Meaning | None:
+    """An exception around another one: what the first that it names as its reason means. None: none has a meaning."""
+    from .client_exceptions import find_meaning, find_rule
 
-    reason: object = getattr(exc, "reason", None)
-    found = find_meaning(reason) if isinstance(reason, BaseException) and reason is not exc else None
-    return found or "transient"
+    for each in islice(_walk_reasons(exc), 1, None):
+        # One that asks its own reason is passed over: that comes next here, and in a ring they would ask for ever.
+        if find_rule(type(each)) not in _ASKING and (found := find_meaning(each)) is not None:
+            return found
+    return None
+
+
+def read_repeated(exc: BaseException) -> Kind | Meaning:
+    """A client that gave up repeating: what the last request met."""
+    return read_reason(exc) or "transient"
+
+
+def read_limit(exc: BaseException) -> Meaning | None:
+    """An exception that stands for a 429, whose status it has not kept."""
+    return as_response(429, None, exc)
+
+
+def read_setup(exc: BaseException) -> Kind | Meaning:
+    """Credentials that are missing or refused: what a status says, if there is one."""
+    if getattr(exc, "retryable", False) is True:  # of google.auth: the service of tokens is down
+        return "transient"
+    return read_status(exc) or "configuration"
+
+
+def read_slack(exc: BaseException) -> Meaning | None:
+    """A SlackApiError: the ``error`` of the body, else the status."""
+    response: Any = getattr(exc, "response", None)
+    code: object = response.get("error") if hasattr(response, "get") else None
+    if (meaning := read_status(exc)) or not isinstance(code, str) or not _SLACK_CODE.fullmatch(code):
+        return meaning
+    status = _SLACK_CODES.get(code, 404 if code.endswith("_not_found") else 400)
+    return as_response(status, getattr(response, "headers", None), exc)
+
+
+def read_postgrest(exc: BaseException) -> Kind | Meaning | None:
+    """An APIError of PostgREST: it has no status, and a code for it; that is the status where the body was no JSON."""
+    code: object = getattr(exc, "code", None)
+    if not isinstance(code, str):
+        return None
+    if code == "57014":
+        return "timeout"
+    if code.isdecimal() and len(code) == 3:  # noqa: PLR2004
+        return as_response(int(code), None, exc)
+    if code.startswith("PT"):  # a status that a function of the user's database raises
+        return as_response(int(code[2:]), None, exc)
+    status = next((found for size in _CODE_LENGTHS if (found := _POSTGREST_CODES.get(code[:size]))), None)
+    return as_response(400 if status is None and _SQL_STATE.fullmatch(code) else status, None, exc)
 
 
 def read_aiohttp(exc: BaseException) -> Meaning | None:
@@ -247,6 +322,9 @@ def read_orm(exc: BaseException) -> Kind | Meaning | None:
     return find_meaning(inner) if isinstance(inner, BaseException) and inner is not exc else None
 
 
+_ASKING = (read_reason, read_repeated, read_orm)
+
+
 def read_mongo(exc: BaseException) -> Kind:
     """An OperationFailure by its code."""
     code: object = getattr(exc, "code", None)
@@ -267,14 +345,23 @@ def was_not_connected(exc: BaseException) -> bool:
             return all(map(was_not_connected, cast("BaseExceptionGroup[BaseException]", each).exceptions))
         if isinstance(each, (ConnectionRefusedError, socket.gaierror, socket.herror)):
             return True
-        for cls in type(each).__mro__:
-            if cls.__name__ in NOT_SENT.get(str(cls.__module__).partition(".")[0], ()):
-                return True
+        if _stands_in(type(each), NOT_SENT):
+            return True
         if type(each) is OSError and each.errno is None:
             attempts = re.findall(r"\[Errno (\d+)\]", str(each)[:_MAX_TEXT])
             if attempts and all(int(number) == errno.ECONNREFUSED for number in attempts):
                 return True
     return False
+
+
+def _stands_in(kind: type, classes: Mapping[str, frozenset[str]]) -> bool:
+    """Whether a class or one of its bases is one of these, by package and name."""
+    return any(each.__name__ in classes.get(str(each.__module__).partition(".")[0], ()) for each in kind.__mro__)
+
+
+def tells_of_several(exc: BaseException) -> bool:
+    """Whether an exception, or one that it names as its reason, stands for several requests."""
+    return any(_stands_in(type(each), _SEVERAL_REQUESTS) for each in _walk_reasons(exc))
 
 
 def _walk_reasons(exc: BaseException) -> Iterator[BaseException]:
@@ -285,5 +372,5 @@ def _walk_reasons(exc: BaseException) -> Iterator[BaseException]:
             return
         yield each
         first: object = each.args[0] if each.args else None
-        reasons = (getattr(each, "reason", None), first, each.__cause__)
+        reasons = (getattr(each, "reason", None), getattr(each, "inner_exception", None), first, each.__cause__)
         each = next((reason for reason in reasons if isinstance(reason, BaseException)), None)

@@ -37,7 +37,16 @@ _STATUS: tuple[tuple[str, ...], ...] = (
     ("http_status",),
     ("resp", "status"),
 )
-_HEADERS: tuple[tuple[str, ...], ...] = (("response", "headers"), ("headers",), ("resp",))  # httplib2's is a mapping
+_HEADERS: tuple[tuple[str, ...], ...] = (
+    ("response", "headers"),
+    ("headers",),
+    ("resp",),  # httplib2's is a mapping
+    ("meta", "headers"),  # of Elasticsearch
+)
+_INSIDE = ("__cause__", "__context__")  # Ollama keeps the status alone, and raises while it handles that of httpx
+# Where an exception says itself when to come back, in seconds or as a timedelta: of Discord, Pinecone and Telegram;
+# of Qdrant; of Tavily.
+_WAITS = ("retry_after", "retry_after_s", "retry_after_seconds")
 # What of a body was read and kept. `_content` is that of httpx and requests: their public names may read the network.
 _BODIES: tuple[tuple[str, ...], ...] = (
     ("details",),
@@ -113,7 +122,15 @@ def read_status(exc: BaseException) -> Meaning | None:
     for path in _STATUS:
         if kind_of_status(status := _follow(exc, path)) is not None:
             headers = next((found for place in _HEADERS if (found := _follow(exc, place))), None)
-            return as_response(status, headers, exc)
+            return as_response(status, headers or _find_inside(exc, status), exc)
+    return None
+
+
+def _find_inside(exc: BaseException, status: object) -> Any:
+    """Return the headers of the response in the exception that this one was made of, if it has the same status."""
+    for name in _INSIDE:
+        if _follow(exc, (name, "response", "status_code")) == status:
+            return _follow(exc, (name, "response", "headers"))
     return None
 
 
@@ -121,8 +138,8 @@ def read_wait(meaning: Meaning, now: float) -> float | None:
     """Return the seconds until the service wants to be asked again. Never raises.
 
     The first of these that is there and can be read: ``retry-after-ms``; ``Retry-After``, a number of seconds or a date
-    (RFC 9110 section 10.2.3); ``retryDelay`` in the body (google.rpc.RetryInfo); the reset of a rate limit that has
-    nothing left, as seconds, as seconds since the epoch, or as a date.
+    (RFC 9110 section 10.2.3); what the exception says itself; ``retryDelay`` in the body (google.rpc.RetryInfo); the
+    reset of a rate limit that has nothing left, as seconds, as seconds since the epoch, or as a date.
 
     Args:
         meaning: Of an exception, with what its client has of the response.
@@ -137,7 +154,8 @@ def read_wait(meaning: Meaning, now: float) -> float | None:
         return milliseconds / 1000
     seconds = _read_moment(named.get("retry-after", ""), now, epoch=False)
     if seconds is None and meaning.kind == "transient" and meaning.source is not None:
-        seconds = _find_delay(meaning.source)
+        seconds = _read_own_wait(meaning.source)
+        seconds = _find_delay(meaning.source) if seconds is None else seconds
     if seconds is None and named and _read_limit(named, "remaining") in ("", "0"):
         seconds = _read_moment(_read_limit(named, "reset-after"), now, epoch=False)
         seconds = _read_moment(_read_limit(named, "reset"), now, epoch=True) if seconds is None else seconds
@@ -194,6 +212,18 @@ def _read_date(text: str) -> float:
 
     moment = datetime.fromisoformat(text) if text[:1].isdigit() else parsedate_to_datetime(text)
     return (moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment).timestamp()
+
+
+@or_default(None)
+def _read_own_wait(exc: BaseException) -> float | None:
+    """Return the seconds that an exception says itself, in one of the attributes that clients have for them."""
+    for name in _WAITS:
+        value: Any = getattr(exc, name, None)
+        if value is not None and not isinstance(value, bool):
+            return _read_moment(
+                str(value.total_seconds() if hasattr(value, "total_seconds") else value), 0.0, epoch=False
+            )
+    return None
 
 
 @or_default(None)

@@ -11,9 +11,12 @@ from toolcall_pipeline.tools.client_exceptions import MEANINGS
 # Modules to import so that every class of a package is loaded, where the package itself does not load them.
 _MODULES = {
     "asyncpg": ("asyncpg.exceptions",),
+    "azure": ("azure.core.exceptions",),
     "botocore": ("botocore.exceptions",),
+    "google": ("google.auth.exceptions", "google.api_core.exceptions"),
     "grpc": ("grpc", "grpc.aio"),
     "http": ("http.client",),
+    "pinecone": ("pinecone.errors.exceptions",),
     "pymongo": ("pymongo.errors",),
     "requests": ("requests.exceptions",),
     "sqlalchemy": ("sqlalchemy.exc", "sqlalchemy.dialects.postgresql.asyncpg"),

@@ -142,6 +142,20 @@ class TransportError(Exception):
         return self.args[0]
 
 
+@made_in("elasticsearch")
+class ElasticError(Exception):
+    """Its ApiError: the status and the headers are of its ``meta``."""
+
+    def __init__(self, status: int, **headers: str) -> None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.meta = SimpleNamespace(status=status, headers=named)
+        super().__init__("hunter2")
+
+    @property
+    def status_code(self) -> int:
+        return self.meta.status  # type: ignore[no-any-return]
+
+
 @made_in("lxml.etree")
 class XMLSyntaxError(SyntaxError):
     code = 504

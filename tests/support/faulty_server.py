@@ -1,7 +1,7 @@
 """An HTTP server on this machine that fails in the way that the path names, and counts what took effect.
 
 A request ``POST /<fault>/<run>/…`` takes effect as soon as it is read; one with the Idempotency-Key of an earlier one
-does not. Then the fault happens.
+does not. Then the fault happens. With ``always`` each request meets that fault, whatever its path.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ CLOSED = hold_port()  # nobody listens there
 HEADERS = {
     "429 in seconds": ("Retry-After: 2",),
     "429 at a date": (f"Retry-After: {formatdate(4_000_000_000, usegmt=True)}",),
+    "429 in decimals": ("Retry-After: 1.5",),
+    "429 in milliseconds": ("retry-after-ms: 1500",),
+    "429 at a reset": ("x-ratelimit-remaining: 0", "x-ratelimit-reset: 30"),
+    "403 at a reset": ("x-ratelimit-remaining: 0", "x-ratelimit-reset: 30"),
+    "429 in html": ("Retry-After: 2",),
+    "503 in seconds": ("Retry-After: 3",),
 }
 BODY = b'{"error": {"message": "db-7: password=hunter2"}}'
 FAULTS = (
@@ -55,6 +61,7 @@ class FaultyServer:
         self.requests: defaultdict[str, list[str]] = defaultdict(list)  # of each run, the keys
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.requests = self.requests
+        self._server.always = None
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
 
@@ -74,6 +81,11 @@ class FaultyServer:
         port = CLOSED if fault == "refused" else self.port
         return f"http://127.0.0.1:{port}/{fault.replace(' ', '-')}/{run}"
 
+    def always(self, fault: str, body: bytes = BODY) -> str:
+        """The address of a server at which from now on every request meets this fault, with this body."""
+        self._server.always, self._server.body = fault, body
+        return f"http://127.0.0.1:{CLOSED if fault == 'refused' else self.port}"
+
     def count_effects(self, run: str) -> int:
         """How many requests of a run took effect."""
         keys = self.requests[run]
@@ -85,6 +97,8 @@ class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = False
     request_queue_size = 64
     requests: defaultdict[str, list[str]]
+    always: str | None
+    body: bytes = BODY
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -94,7 +108,9 @@ class _Handler(socketserver.StreamRequestHandler):
         line = self.rfile.readline().decode()
         if not line:
             return
-        _, fault, run, *_ = line.split()[1].split("/")
+        fault, run = self.server.always, ""
+        if fault is None:
+            _, fault, run, *_ = line.split()[1].split("/")
         headers: dict[str, str] = {}
         while (header := self.rfile.readline().decode().strip()) != "":
             name, _, value = header.partition(":")
@@ -113,18 +129,21 @@ class _Handler(socketserver.StreamRequestHandler):
             case "hang":
                 self.wait_for_client()
             case "cut":
-                self.answer("200 OK", length=len(BODY) + 100)
+                self.answer("200 OK", missing=100)
             case "stalled":
-                self.answer("200 OK", length=len(BODY) + 100)
+                self.answer("200 OK", missing=100)
                 self.wait_for_client()
             case "ok":
                 self.answer("200 OK")
             case _:
                 self.answer(f"{fault[:3]} Failed", *HEADERS.get(fault, ()))
 
-    def answer(self, status: str, *headers: str, length: int = len(BODY)) -> None:
-        lines = (f"HTTP/1.1 {status}", "Content-Type: application/json", f"Content-Length: {length}", *headers)
-        self.wfile.write("\r\n".join((*lines, "Connection: close", "", "")).encode() + BODY)
+    def answer(self, status: str, *headers: str, missing: int = 0) -> None:
+        body: bytes = self.server.body
+        kind = "application/json" if body[:1] == b"{" else "text/html"
+        length = len(body) + missing
+        lines = (f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {length}", *headers)
+        self.wfile.write("\r\n".join((*lines, "Connection: close", "", "")).encode() + body)
 
     def wait_for_client(self) -> None:
         self.connection.settimeout(30)
