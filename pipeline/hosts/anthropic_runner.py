@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from returns.result import Failure
 
 from ..adapters import anthropic
+from ..adapters.providers import ANTHROPIC
 from ..adapters.renamed_properties import restore_arguments
 from ..engine.call import Call, Outcome, ValidCall, is_failure
 from ..engine.compose import Pipeline
@@ -167,7 +168,7 @@ def _list_offered(tools: ToolView, caller: Mapping[str, Any]) -> Iterable[tuple[
     """The definition of each tool, and what makes a call of an input, whose names may be changed for the provider."""
 
     def make_call(own: str, sent: object) -> Call:
-        return restore_arguments([Call(own, sent, **caller)], tools, "anthropic")[0]
+        return restore_arguments([Call(own, sent, **caller)], tools, ANTHROPIC.name)[0]
 
     every = zip(anthropic.tools(tools), tools.callable_names(), strict=True)
     return [(definition, partial(make_call, own)) for definition, own in every]
