@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 import jsonschema_rs
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from provider_schemas import ODD_SCHEMAS, list_schemas, refusals
@@ -40,6 +40,7 @@ def fit_for(schema: Any, provider: str) -> Any:
 
 @settings(suppress_health_check=LARGE)
 @given(ODD_SCHEMAS)
+@example({"type": "object", "properties": {"a": {"enum": ["x"], "anyOf": [False]}}, "oneOf": [False, False]})
 def test_each_provider_takes_what_it_is_sent(schema: Any) -> None:
     """Whatever a schema says, nothing is raised, it stays as it is, and the other one follows the provider's rules."""
     before = json.dumps(schema)

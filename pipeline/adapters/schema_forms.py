@@ -83,8 +83,11 @@ def drop_never(node: JsonObject, notes: Notes) -> None:
     for keyword in ("anyOf", "oneOf"):
         variants = node.get(keyword)
         if is_array(variants) and False in [each for each in variants if isinstance(each, bool)]:
-            notes.add(f"variants of {keyword} that are never valid are left out", lost=False)
-            node[keyword] = [each for each in variants if each is not False]
+            valid = [each for each in variants if each is not False]
+            notes.add(f"variants of {keyword} that are never valid are left out", lost=not valid)
+            node |= {keyword: valid}
+            if not valid:  # an empty list is no JSON Schema
+                del node[keyword]
     if node.get("items") is False and is_array(first := node.get("prefixItems")):
         notes.add("items: false is written as maxItems", lost=False)
         most: Any = node.get("maxItems")
