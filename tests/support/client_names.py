@@ -44,8 +44,11 @@ def find_missing(package: str) -> set[str]:
 
 
 def is_installed(package: str) -> bool:
-    """Whether the package can be imported here."""
-    return importlib.util.find_spec(package) is not None
+    """Whether its modules can be imported here: several packages share the name ``google``."""
+    try:
+        return all(importlib.util.find_spec(module) is not None for module in _MODULES.get(package, (package,)))
+    except ModuleNotFoundError:  # the package around a module
+        return False
 
 
 def _subclasses(cls: type[BaseException]) -> Iterator[type[BaseException]]:
