@@ -88,7 +88,7 @@ class CheckResult:
         return Failure(ExecutionFailed(PublicText(told)))
 
     def _read(self, tool: Tool[..., Any], value: object) -> str | None:
-        """What is wrong with a result by the declared form of it; None: nothing, or no form is declared."""
+        """A text that names the faults of a result by its declared form; None: it has none, or no form is declared."""
         if tool.output_schema is None and not self.returns:
             return None
         try:

@@ -45,7 +45,8 @@ class Redact:
         fields: Names of fields whose values are taken out, such as ``iban``, or their last steps, ``customer.iban``.
             Large and small letters, ``_`` and ``-`` make no difference. Default: none.
         patterns: Regular expressions, such as ``r"\b\d{16}\b"``. Each part of a text that some match covers is taken
-            out. They run in linear time, about a millisecond for 1,000 characters. Default: none.
+            out. They run in linear time on the event loop, about half a millisecond for 1,000 characters and a pattern.
+            Default: none.
         detect: Called with each text. It returns from where to where something has to go. If it raises, or returns
             something else, the text is withheld, and that is logged. Default None: none.
         arguments: Whether a tool is given its arguments without these things, too. Arguments that do not fit the tool
@@ -59,6 +60,7 @@ class Redact:
         kind="redact",
         reason="right after validate: what stands inside sees the arguments without, and it sees what that answers",
         runs_body=False,
+        inside_of={"shape": "a text that is cut, or kept to be read in pieces, shows parts of what is to be taken out"},
         decides=("permission", "validation"),
     )
 
@@ -109,7 +111,7 @@ class Redact:
 
 @attrs.define
 class _Taking:
-    """What is taken out of one call.
+    """The things that are taken out of one call.
 
     Attributes:
         names: The last steps of the fields.

@@ -365,6 +365,7 @@ async def test_what_a_remote_server_asks_reaches_the_client(tmp_path: Path) -> N
 
 
 def wait_for_end(pid: int) -> None:
+    """Wait for a process of another one's: only its parent would be told of its end."""
     deadline = time.monotonic() + 60
     while Path(f"/proc/{pid}").exists():
         assert time.monotonic() < deadline

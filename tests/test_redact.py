@@ -16,8 +16,9 @@ from pydantic import BaseModel
 from support import a_call, a_tool
 from toolcall_pipeline import Failure, SetupError, Success, ToolFailed, ToolRegistry, Transient, approved, render
 from toolcall_pipeline.messages import Image
-from toolcall_pipeline.middlewares import Redact, standard
+from toolcall_pipeline.middlewares import Redact, Shape, standard
 from toolcall_pipeline.privacy.linear_pattern import LinearPattern
+from toolcall_pipeline.stores import Memory
 from toolcall_pipeline.testing import check_stage, script
 
 CARD, MARK = "4111111111111111", "[redacted]"
@@ -198,3 +199,14 @@ def test_a_pattern_covers_what_some_match_of_re_covers(pattern: str, text: str) 
 def test_no_text_makes_a_pattern_slow(pattern: str, text: str) -> None:
     """For `re` each of these texts takes longer than anybody waits."""
     assert LinearPattern(pattern).find(text) == []
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_shape_gets_results_that_hold_nothing_any_more(keep: bool) -> None:
+    """A text that is cut, or read on piece by piece, shows one part of what is to be taken out, and then the other."""
+    tools = ToolRegistry()
+    shape = Shape(200, keep=Memory() if keep else None)
+    redact = Redact(patterns=[r"\d{16}"])
+    with pytest.raises(SetupError, match="redact"):
+        standard(tools).before("retry", redact).before("retry", shape)
+    assert standard(tools).before("retry", shape).before("retry", redact).stages[4:6] == ("shape", "redact")

@@ -35,7 +35,7 @@ def find_red(spans: Sequence[FinishedSpan]) -> tuple[str, ...]:
 
 
 def say_failure(span: FinishedSpan) -> str:
-    """What a red span says of its failure."""
+    """The kind and the facts that a red span has of its failure."""
     kind, facts = _get(span, ERROR_TYPE), span.status.description
     return f"{kind}: {facts}" if facts else str(kind)
 

@@ -81,7 +81,7 @@ class ErrorKind:
 
     @property
     def change(self) -> str:
-        """What changed since the last failure of the tool in the conversation, as a sentence for the model; or ""."""
+        """A sentence for the model: the change since the last failure of the tool in the conversation; or ""."""
         return getattr(self, "_change", "")
 
     @property

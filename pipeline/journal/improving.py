@@ -89,7 +89,7 @@ class Proposal:
 
 @attrs.define
 class _Evidence:
-    """What is counted of the calls, in one pass."""
+    """The counts of the calls, made in one pass."""
 
     calls: Counter[str] = attrs.field(factory=Counter[str])
     unknown: dict[str, list[Form]] = attrs.field(factory=dict[str, list[Form]])
@@ -242,7 +242,7 @@ async def _try_alias(
 
 
 async def _find_ends(pipeline: Pipeline, forms: Sequence[Form]) -> list[str]:
-    """What each call comes to, one by one."""
+    """The ends of the calls, one by one."""
     ends: list[str] = []
     for form in forms:
         found = await replay(pipeline, [form])
@@ -293,7 +293,7 @@ def _propose_texts(found: _Evidence, tools: Mapping[str, Tool[..., Any]], at_lea
 
 
 def _propose_checks(found: _Evidence, tools: Mapping[str, Tool[..., Any]], at_least: int) -> Iterator[Proposal]:
-    """What finds out whether a lost call took effect, or says that it has none."""
+    """The options that find out whether a lost call took effect, or say that it has none."""
     for name, count in found.lost.items():
         tool = tools.get(name)
         if count < at_least or tool is None or tool.verify is not None or tool.verify_with is not None:

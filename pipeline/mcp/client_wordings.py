@@ -34,7 +34,7 @@ class ClientWordings:
         self._wordings, self._default = dict(wordings or {}), default
 
     def find(self, request: Any) -> Wording | None:
-        """What the ``_meta`` of a request asks for, else what the client's name says. What is unknown is ignored."""
+        """The wording that the ``_meta`` of a request asks for, else that of the client's name, where it is known."""
         found = self._default
         if self._wordings:
             name = _read_name(request)

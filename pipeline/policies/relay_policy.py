@@ -221,7 +221,7 @@ class RelayPolicy:
                 yield f"{self.locate('renames', name)}{name!r} is the name of a tool already, and means that one"
 
     def find_unknown_tools(self, known: Collection[str]) -> Iterator[str]:
-        """What the policy says of tools that a server does not have, and names that are taken, in words for a log."""
+        """Sentences for a log: names in the policy that the server does not have, and names that are taken."""
         told = "the policy names a tool that the server does not have: "
         for name in sorted(self.tools):
             check = self.tools[name].verify_with

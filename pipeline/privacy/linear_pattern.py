@@ -196,7 +196,7 @@ def _turn(steps: _Steps) -> _Steps:
 
 
 def _list_places(text: str) -> list[_Around]:
-    """What stands around each place; a stand-in for the rest keeps ``$`` from matching before an inner line end."""
+    """The characters around each place; a stand-in for the rest keeps ``$`` from matching before an inner line end."""
     padded = ["", *text, ""]
     last = len(text) - 1
     return [(before, behind, "." if place < last else "") for place, (before, behind) in enumerate(pairwise(padded))]

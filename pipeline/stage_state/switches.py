@@ -57,7 +57,7 @@ class Switch:
 
 
 class Switched(NamedTuple):
-    """What one request of an operator did.
+    """The effect of one request of an operator.
 
     Attributes:
         changed: Whether anything changed.

@@ -49,7 +49,7 @@ class LiveStage:
 
 @attrs.define(eq=False)
 class StagePlaces:
-    """Where the spans of stages stand that are not right in the call or in an attempt, and those that are live.
+    """The places of the spans of stages that are not right in the call or in an attempt, and of those that are live.
 
     Attributes:
         places: The context of each place in which a stage was entered, as an anchor, by its number.

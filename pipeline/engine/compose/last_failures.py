@@ -172,7 +172,7 @@ class LastFailures:
         return blake2b(text, key=self._key, digest_size=16).digest()
 
     def _note(self, call: Call, name: str, now: _Told, kind: Any) -> tuple[str, int]:
-        """What changed, and how often the call came, 0 if it is not counted."""
+        """The sentence that tells a change, and how often the call came, 0 if it is not counted."""
         asker = call.principal, call.conversation
         talk = self.talks.setdefault(asker, _Talk())
         self.talks.move_to_end(asker)

@@ -123,7 +123,7 @@ class Gate(Protocol):
 
 
 class Board(Protocol):
-    """What closes tools from outside of the process, such as a `Switchboard`."""
+    """A stage that closes tools from outside of the process, such as a `Switchboard`."""
 
     @property
     def until(self) -> float:
