@@ -45,8 +45,8 @@ class Redact:
         fields: Names of fields whose values are taken out, such as ``iban``, or their last steps, ``customer.iban``.
             Large and small letters, ``_`` and ``-`` make no difference. Default: none.
         patterns: Regular expressions, such as ``r"\b\d{16}\b"``. Each part of a text that some match covers is taken
-            out. They run in linear time on the event loop, about half a millisecond for 1,000 characters and a pattern.
-            Default: none.
+            out. They run on the event loop, in 0.1 to 0.3 ms for 1,000 characters, however many there are. A text of
+            10,000 different characters, and any that takes as much work, is withheld. Default: none.
         detect: Called with each text. It returns from where to where something has to go. If it raises, or returns
             something else, the text is withheld, and that is logged. Default None: none.
         arguments: Whether a tool is given its arguments without these things, too. Arguments that do not fit the tool
@@ -69,7 +69,7 @@ class Redact:
     detect: Detect | None = attrs.field(default=None, validator=is_function(optional=True), kw_only=True)
     arguments: bool = attrs.field(default=False, validator=is_type(bool), kw_only=True)
     _names: frozenset[tuple[str, ...]] = attrs.field(init=False, repr=False)
-    _patterns: tuple[LinearPattern, ...] = attrs.field(init=False, repr=False)
+    _pattern: LinearPattern | None = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         for option in ("fields", "patterns"):
@@ -80,11 +80,11 @@ class Redact:
             refuse("Redact", "fields", "given, or `patterns` or `detect`", self.fields)
         names = frozenset(tuple(map(_fold, each.split("."))) for each in self.fields)
         object.__setattr__(self, "_names", names)  # the class is frozen
-        object.__setattr__(self, "_patterns", tuple(map(LinearPattern, self.patterns)))
+        object.__setattr__(self, "_pattern", LinearPattern(*self.patterns) if self.patterns else None)
 
     async def __call__(self, call: V, call_next: Handler[V]) -> Outcome:
         """The inside's outcome without these things; or InvalidParams where the arguments do not fit without them."""
-        taken = _Taking(self._names, self._patterns, self.detect)
+        taken = _Taking(self._names, self._pattern, self.detect)
         if self.arguments:
             try:
                 plain = taken.from_data(make_plain_arguments(call), ())
@@ -115,13 +115,13 @@ class _Taking:
 
     Attributes:
         names: The last steps of the fields.
-        patterns: The patterns.
+        pattern: The patterns, as one.
         detect: The detector.
         count: How often something was taken out.
     """
 
     names: frozenset[tuple[str, ...]]
-    patterns: tuple[LinearPattern, ...]
+    pattern: LinearPattern | None
     detect: Detect | None
     count: int = 0
 
@@ -190,10 +190,8 @@ class _Taking:
         return "".join([*shown, text[end:]])
 
     def _find(self, text: str) -> list[tuple[int, int]]:
-        spans = [span for each in self.patterns for span in each.find(text)]
-        if self.detect is not None:
-            spans += _ask(self.detect, text)
-        return list(merge_spans(spans))
+        spans = [] if self.pattern is None else self.pattern.find(text)
+        return spans if self.detect is None else list(merge_spans(spans + _ask(self.detect, text)))
 
     def _mark(self) -> str:
         self.count += 1

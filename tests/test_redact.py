@@ -3,9 +3,11 @@ r"""Redact: what a model or a tool must not see is taken out of results, failure
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from support import a_call, a_tool
 from toolcall_pipeline import Failure, SetupError, Success, ToolFailed, ToolRegistry, Transient, approved, render
 from toolcall_pipeline.messages import Image
 from toolcall_pipeline.middlewares import Redact, Shape, standard
-from toolcall_pipeline.privacy.linear_pattern import LinearPattern
+from toolcall_pipeline.privacy.linear_pattern import LinearPattern, merge_spans
 from toolcall_pipeline.stores import Memory
 from toolcall_pipeline.testing import check_stage, script
 
@@ -199,6 +201,30 @@ def test_a_pattern_covers_what_some_match_of_re_covers(pattern: str, text: str) 
 def test_no_text_makes_a_pattern_slow(pattern: str, text: str) -> None:
     """For `re` each of these texts takes longer than anybody waits."""
     assert LinearPattern(pattern).find(text) == []
+
+
+@given(text=st.text("abc1 \n", max_size=8))
+def test_patterns_together_cover_what_each_covers(text: str) -> None:
+    """They are one automaton, and no pattern's flags or borders are those of another."""
+    apart = [span for each in PATTERNS for span in LinearPattern(each).find(text)]
+    assert LinearPattern(*PATTERNS).find(text) == list(merge_spans(apart))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("(a|b)*a(a|b){20}c", "".join(map(random.Random(1).choice, repeat("ab", 50_000)))),
+        (r"\b\d{16}\b", "".join(map(chr, range(0x20, 0xD000)))),
+    ],
+    ids=["each step is a new one", "each character is a new one"],
+)
+def test_a_text_that_takes_too_many_steps_is_withheld(pattern: str, text: str) -> None:
+    """What was kept of earlier characters says nothing of the next one, so the work for one text is bounded."""
+    assert LinearPattern(pattern).find(text) == [(0, len(text))]
+    again = LinearPattern(pattern)
+    assert [again.find("ab 4111111111111111 ab") for _ in range(3)] == [
+        LinearPattern(pattern).find(f"ab {CARD} ab")
+    ] * 3
 
 
 @pytest.mark.parametrize("keep", [False, True])
