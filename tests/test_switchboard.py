@@ -252,7 +252,7 @@ async def test_who_waits_for_a_look_holds_no_other_task(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "_PATIENCE", PATIENT)
     shop, store, told, asked, go = Shop(), Shaky(), list[str](), list[str](), Event()
 
-    async def get_slowly(key: str, /) -> Entry | None:
+    async def get_slowly(_: Shaky, key: str, /) -> Entry | None:
         asked.append(key)
         while not go.is_set():  # noqa: ASYNC110  # of another thread
             await anyio.sleep(0.001)
@@ -261,7 +261,7 @@ async def test_who_waits_for_a_look_holds_no_other_task(monkeypatch: pytest.Monk
     with FakeClock() as clock:
         async with standard(shop.tools, store=store) as pipeline:
             await Switchboard(store).pause("pay", by="ann", why="it burns")
-            monkeypatch.setattr(Shaky, "get", lambda _, key: get_slowly(key))
+            monkeypatch.setattr(Shaky, "get", get_slowly)
             clock.advance(1)
 
             async def call(tool: str) -> None:
