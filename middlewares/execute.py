@@ -105,6 +105,8 @@ class Execute:
             ``Failure(Crashed)``.
         """
         tool, guards = call.tool, call.guards
+        if guards is not None and guards.board is not None and timing.now() >= guards.board.until:
+            await guards.board.renew()  # here, for whoever begins the body may not let go of the event loop
         if guards is not None and (guards.lock is not None or tool.effect != "read"):
             if (tool.direct or tool.copies_direct) and self._is_straight and guards.counts_effect_of(tool):
                 return await _run_counted(call, guards)

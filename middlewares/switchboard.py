@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from math import inf
 from threading import Condition, Event, Lock, Thread
@@ -18,6 +19,7 @@ from returns.result import Failure
 
 from ..audit import AuditLog
 from ..base import timing
+from ..base.event_loops import get_event_loop
 from ..base.forking import register_after_fork
 from ..base.options import check_number, check_secret, check_type, refuse
 from ..base.setup_error import SetupError
@@ -127,6 +129,7 @@ class Switchboard:
     _lock: Any = attrs.field(init=False, repr=False)
     _looked: Condition = attrs.field(init=False, repr=False)  # of that lock: a look has ended
     _wanted: Event = attrs.field(init=False, repr=False)  # a body waits for a look
+    _wakes: list[Callable[[], object]] = attrs.field(init=False, factory=list[Callable[[], object]], repr=False)
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
@@ -197,13 +200,41 @@ class Switchboard:
         """Why a tool is closed to who asks; None: it is open here.
 
         Where the last look is too old, as after the process was suspended, it waits for the next one: half a second at
-        most, and once in five while the store gives no answer.
+        most, and once in five while the store gives no answer. A pipeline has waited in `renew` before, so that the
+        thread of this body is held only where that was more than a look's time ago, as behind a full executor.
         """
         if timing.now() >= self.until and timing.now() >= self._try_at:
             self._wait_for_look()
         if self.on_away == "close" and timing.now() >= self.until:
             return Unavailable(name, _AWAY)
         return self._standing.find(name, principal)
+
+    async def renew(self) -> None:
+        """Wait for the next look where the last one is too old; other tasks go on, and one look serves all who wait."""
+        until = monotonic() + _PATIENCE
+        while timing.now() >= self.until and timing.now() >= self._try_at:
+            loop = get_event_loop()
+            signal = loop.make_signal()
+            with self._lock:
+                if not self._wakes:  # else a look was asked for, and has not ended
+                    self._wanted.set()
+                self._wakes.append(partial(loop.call_soon, loop.set, signal))
+            await loop.wait(signal, max(until - monotonic(), 0))
+            if monotonic() >= until and timing.now() >= self.until:
+                self._give_up()
+
+    def _give_up(self) -> None:
+        """A body has waited in vain: the others go on, and the next one waits in five seconds."""
+        with self._lock:
+            self._try_at = timing.now() + _PAUSE
+        self._note(StoreError("it does not answer"))
+
+    def _wake_all(self) -> None:
+        """A look has ended. Under the lock."""
+        self._looked.notify_all()
+        wakes, self._wakes = self._wakes, []
+        for wake in wakes:
+            wake()
 
     def _wait_for_look(self) -> None:
         until = monotonic() + _PATIENCE
@@ -230,7 +261,7 @@ class Switchboard:
             before, self._standing = self._standing, standing
             self._last, self.until = number, inf if self.opens_itself else began + _FRESH
             self._close_tools(is_away=False)
-            self._looked.notify_all()
+            self._wake_all()
         self._notice.note(None)
         for state, every, others in (("is closed", standing, before), ("is open again", before, standing)):
             for each in every.each:
@@ -246,7 +277,7 @@ class Switchboard:
             self._try_at = max(self._try_at, now + 2 * _EVERY)
             if self.on_away == "close" and now >= self.until:
                 self._close_tools(is_away=True)
-            self._looked.notify_all()
+            self._wake_all()
         self._notice.note(error)
 
     def _close_tools(self, *, is_away: bool) -> None:
@@ -300,7 +331,7 @@ class Switchboard:
     def _restart_in_child(self) -> None:
         """After a fork: a thread of the parent may have held a lock, and the one that looks is in the parent only."""
         self._lock, self._looked, self._wanted, self._closing = _make_signals()
-        self._users = 0
+        self._users, self._wakes = 0, []
         self.until = inf if self.opens_itself else -inf
 
     # For an operator

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import anyio
@@ -243,6 +244,37 @@ async def test_a_body_asks_where_nobody_has_for_a_second(
             await board.pause("pay", by="ann", why="it burns")
             clock.advance(1)
             assert await shop.call(pipeline) == "paused"
+
+
+async def test_who_waits_for_a_look_holds_no_other_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bodies that wait for a slow store share one look, and another task of the loop runs meanwhile."""
+    monkeypatch.setattr(module, "_EVERY", 1e6)
+    monkeypatch.setattr(module, "_PATIENCE", PATIENT)
+    shop, store, told, asked, go = Shop(), Shaky(), list[str](), list[str](), Event()
+
+    async def get_slowly(_: Shaky, key: str, /) -> Entry | None:
+        asked.append(key)
+        while not go.is_set():  # noqa: ASYNC110  # of another thread
+            await anyio.sleep(0.001)
+        return await Memory.get(store, key)
+
+    with FakeClock() as clock:
+        async with standard(shop.tools, store=store) as pipeline:
+            await Switchboard(store).pause("pay", by="ann", why="it burns")
+            monkeypatch.setattr(Shaky, "get", get_slowly)
+            clock.advance(1)
+
+            async def call(tool: str) -> None:
+                told.append(await shop.call(pipeline, tool))
+
+            async with anyio.create_task_group() as tasks:
+                for _ in range(10):
+                    tasks.start_soon(call, "look")
+                    tasks.start_soon(call, "pay")
+                await until(lambda: asked)
+                go.set()  # this task runs though they wait: else nothing would end the look
+            assert sorted(told) == [""] * 10 + ["paused"] * 10
+            assert asked == [KEY]
 
 
 @pytest.mark.parametrize("how", ["is_away", "is_hanging"])

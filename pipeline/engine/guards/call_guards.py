@@ -73,7 +73,7 @@ class Guards:
         """These, and one more inside of them."""
         each = (*self.each, guard)
         if not guard.counts_bodies:
-            return Guards(each, self.counting, self.lock, None, self.effect, self.entries)  # each is asked, always
+            return Guards(each, self.counting, self.lock, None, self.effect, self.entries, self.board)  # all are asked
         counting, lock, effect = (*self.counting, guard), self.lock, self.effect
         if isinstance(guard, OneEffect):
             effect = guard

@@ -134,6 +134,10 @@ class Board(Protocol):
         """As `Gate.find_closed`, once it knows."""
         ...
 
+    async def renew(self) -> None:
+        """Wait until it knows anew, and let other tasks run meanwhile; not for long where it cannot know."""
+        ...
+
 
 @attrs.define(eq=False)
 class OpenTools(Guard):
