@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, NoReturn
 
 import click
 
@@ -24,3 +27,10 @@ def print_command_errors() -> Generator[None]:
         yield
     except CommandError as exc:  # it may quote a module, a schema or an exception
         raise UsageError(neutralise(str(exc))) from None
+
+
+def run_command(module: str, name: str, /, *args: Any, **options: Any) -> NoReturn:
+    """Exit with the code that a function of this folder returns. Its module is loaded only now."""
+    with print_command_errors():
+        code = getattr(import_module(f".{module}", __package__), name)(*args, **options)
+    sys.exit(code)

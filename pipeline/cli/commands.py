@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import click
 
-from .command_errors import UsageError, print_command_errors
+from .command_errors import UsageError, print_command_errors, run_command
 from .journal_options import explain, improve, replay, report
 from .operator_commands import approvals, audit, ledger
 from .shared_options import Asked, asker_options, journal_option, store_option, wording_options
@@ -99,10 +99,7 @@ def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # a
                1    errors, or with --strict warnings
                2    MODULE:REGISTRY cannot be loaded: stderr says why
     """  # noqa: D301  # as above
-    from .lint.lint_command import lint
-
-    with print_command_errors():
-        sys.exit(lint(target, as_json=as_json, strict=strict))
+    run_command("lint.lint_command", "lint", target, as_json=as_json, strict=strict)
 
 
 @toolcall.command()
@@ -333,11 +330,7 @@ def proxy(**options: Any) -> None:
                130  interrupted by Ctrl-C (143: by SIGTERM)
                else that of a server that ended before it answered anything
     """  # noqa: D301  # as above
-    from .proxy_command import proxy
-
-    with print_command_errors():
-        code = proxy(**options)
-    sys.exit(code)
+    run_command("proxy_command", "proxy", **options)
 
 
 @toolcall.command()
@@ -368,11 +361,7 @@ def gateway(**options: Any) -> None:
                2    nothing was served: stderr says why
                130  interrupted by Ctrl-C (143: by SIGTERM)
     """  # noqa: D301  # as above
-    from .gateway_command import gateway
-
-    with print_command_errors():
-        code = gateway(**options)
-    sys.exit(code)
+    run_command("gateway_command", "gateway", **options)
 
 
 @toolcall.command()
@@ -441,10 +430,7 @@ def check(file: Path, target: str, sent: tuple[str, str] | None, principal: str)
                1    with --call: that call is refused before a rule is asked
                2    FILE is wrong, or MODULE:REGISTRY cannot be loaded: stderr says why
     """  # noqa: D301  # \b tells click to keep the line breaks
-    from .policy_command import check_policy
-
-    with print_command_errors():
-        sys.exit(check_policy(file, target, sent, principal))
+    run_command("policy_command", "check_policy", file, target, sent, principal)
 
 
 for command in (report, explain, replay, improve, approvals, ledger, audit, switch):
