@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any, NoReturn
 
 import click
@@ -29,8 +28,8 @@ def print_command_errors() -> Generator[None]:
         raise UsageError(neutralise(str(exc))) from None
 
 
-def run_command(module: str, name: str, /, *args: Any, **options: Any) -> NoReturn:
-    """Exit with the code that a function of this folder returns. Its module is loaded only now."""
+def run_command(command: Callable[..., int], /, *args: Any, **options: Any) -> NoReturn:
+    """Exit with the code that the function of a command returns."""
     with print_command_errors():
-        code = getattr(import_module(f".{module}", __package__), name)(*args, **options)
+        code = command(*args, **options)
     sys.exit(code)

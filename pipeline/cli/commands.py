@@ -99,7 +99,9 @@ def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # a
                1    errors, or with --strict warnings
                2    MODULE:REGISTRY cannot be loaded: stderr says why
     """  # noqa: D301  # as above
-    run_command("lint.lint_command", "lint", target, as_json=as_json, strict=strict)
+    from .lint.lint_command import lint
+
+    run_command(lint, target, as_json=as_json, strict=strict)
 
 
 @toolcall.command()
@@ -330,7 +332,9 @@ def proxy(**options: Any) -> None:
                130  interrupted by Ctrl-C (143: by SIGTERM)
                else that of a server that ended before it answered anything
     """  # noqa: D301  # as above
-    run_command("proxy_command", "proxy", **options)
+    from .proxy_command import proxy
+
+    run_command(proxy, **options)
 
 
 @toolcall.command()
@@ -361,7 +365,9 @@ def gateway(**options: Any) -> None:
                2    nothing was served: stderr says why
                130  interrupted by Ctrl-C (143: by SIGTERM)
     """  # noqa: D301  # as above
-    run_command("gateway_command", "gateway", **options)
+    from .gateway_command import gateway
+
+    run_command(gateway, **options)
 
 
 @toolcall.command()
@@ -430,7 +436,9 @@ def check(file: Path, target: str, sent: tuple[str, str] | None, principal: str)
                1    with --call: that call is refused before a rule is asked
                2    FILE is wrong, or MODULE:REGISTRY cannot be loaded: stderr says why
     """  # noqa: D301  # \b tells click to keep the line breaks
-    run_command("policy_command", "check_policy", file, target, sent, principal)
+    from .policy_command import check_policy
+
+    run_command(check_policy, file, target, sent, principal)
 
 
 for command in (report, explain, replay, improve, approvals, ledger, audit, switch):

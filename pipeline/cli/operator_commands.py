@@ -69,7 +69,9 @@ def approvals() -> None:
 @pass_store
 def list_(store: str, /, **options: Any) -> None:
     """List the calls that wait. Declared secrets are masked."""
-    run_command("store_commands", "list_approvals", store, **options)
+    from .store_commands import list_approvals
+
+    run_command(list_approvals, store, **options)
 
 
 @approvals.command()
@@ -78,7 +80,9 @@ def list_(store: str, /, **options: Any) -> None:
 @pass_store
 def show(store: str, /, **options: Any) -> None:
     """Show one call, with the arguments as they will run."""
-    run_command("store_commands", "show_approval", store, **options)
+    from .store_commands import show_approval
+
+    run_command(show_approval, store, **options)
 
 
 @approvals.command()
@@ -90,7 +94,9 @@ def show(store: str, /, **options: Any) -> None:
 @pass_store
 def approve(store: str, /, **options: Any) -> None:
     """Let a call run."""
-    run_command("store_commands", "decide", store, approve=True, **options)
+    from .store_commands import decide
+
+    run_command(decide, store, approve=True, **options)
 
 
 @approvals.command()
@@ -101,7 +107,9 @@ def approve(store: str, /, **options: Any) -> None:
 @pass_store
 def reject(store: str, /, **options: Any) -> None:
     """Refuse a call."""
-    run_command("store_commands", "decide", store, approve=False, arguments=None, **options)
+    from .store_commands import decide
+
+    run_command(decide, store, approve=False, arguments=None, **options)
 
 
 @approvals.command()
@@ -114,7 +122,9 @@ def reject(store: str, /, **options: Any) -> None:
 @pass_store
 def grant(store: str, /, **options: Any) -> None:
     """Let all calls of TOOL run, a name or a pattern, without a decision on each."""
-    run_command("store_commands", "give_grant", store, **options)
+    from .store_commands import give_grant
+
+    run_command(give_grant, store, **options)
 
 
 @approvals.command()
@@ -122,7 +132,9 @@ def grant(store: str, /, **options: Any) -> None:
 @pass_store
 def grants(store: str, /, **options: Any) -> None:
     """List the standing grants that hold."""
-    run_command("store_commands", "list_grants", store, **options)
+    from .store_commands import list_grants
+
+    run_command(list_grants, store, **options)
 
 
 @approvals.command()
@@ -131,7 +143,9 @@ def grants(store: str, /, **options: Any) -> None:
 @pass_store
 def revoke(store: str, /, **options: Any) -> None:
     """End a standing grant."""
-    run_command("store_commands", "revoke_grant", store, **options)
+    from .store_commands import revoke_grant
+
+    run_command(revoke_grant, store, **options)
 
 
 @click.group(cls=StoreGroup)
@@ -152,7 +166,9 @@ def ledger() -> None:
 @pass_store
 def list_calls(store: str, /, **options: Any) -> None:
     """Print the calls that may have taken effect."""
-    run_command("store_commands", "list_undecided", store, **options)
+    from .store_commands import list_undecided
+
+    run_command(list_undecided, store, **options)
 
 
 @ledger.command("show")
@@ -161,7 +177,9 @@ def list_calls(store: str, /, **options: Any) -> None:
 @pass_store
 def show_call(store: str, /, **options: Any) -> None:
     """Print what is kept of one call, as JSON. Arguments are never kept."""
-    run_command("store_commands", "show_delivery", store, **options)
+    from .store_commands import show_delivery
+
+    run_command(show_delivery, store, **options)
 
 
 @ledger.command("resolve")
@@ -173,7 +191,9 @@ def show_call(store: str, /, **options: Any) -> None:
 @pass_store
 def resolve_call(store: str, /, landed: str, **options: Any) -> None:
     """Say whether a call took effect. If it did not, it may run when it comes again."""
-    run_command("store_commands", "resolve_call", store, landed=landed == "landed", **options)
+    from .store_commands import resolve_call as resolve
+
+    run_command(resolve, store, landed=landed == "landed", **options)
 
 
 @click.group(cls=StoreGroup)
@@ -193,7 +213,9 @@ def audit() -> None:
 @pass_store
 def list_rows(store: str, /, **options: Any) -> None:
     """Print all rows, oldest first, one JSON object a line."""
-    run_command("store_commands", "print_audit", store, **options)
+    from .store_commands import print_audit
+
+    run_command(print_audit, store, **options)
 
 
 @audit.command()
@@ -203,4 +225,6 @@ def list_rows(store: str, /, **options: Any) -> None:
 @pass_store
 def verify(store: str, /, **options: Any) -> None:
     """Say whether a row was changed, removed or inserted."""
-    run_command("store_commands", "verify_audit", store, **options)
+    from .store_commands import verify_audit
+
+    run_command(verify_audit, store, **options)

@@ -46,7 +46,9 @@ def _add(verb: str, text: str) -> None:
         if [tool is not None, principal is not None, everything].count(True) != 1:
             raise UsageError("name one of TOOL, --principal NAME and --all")
         what = {"tool": tool, "principal": principal, "everything": everything}
-        run_command("store_commands", "switch_tool", store, verb, what, **options)
+        from .store_commands import switch_tool
+
+        run_command(switch_tool, store, verb, what, **options)
 
     if verb == "pause":
         again = click.option(
@@ -65,4 +67,6 @@ for _verb, _text in _VERBS.items():
 @pass_store
 def list_(store: str, /, **options: Any) -> None:
     """List what is closed, by whom and why."""
-    run_command("store_commands", "list_switches", store, **options)
+    from .store_commands import list_switches
+
+    run_command(list_switches, store, **options)
