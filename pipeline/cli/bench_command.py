@@ -53,9 +53,6 @@ class BenchOptions:
 def bench(target: str, asker: Asker, options: BenchOptions) -> int:
     """Measure, and print what was found.
 
-    Returns:
-        0: it was measured. 130: SIGINT interrupted it.
-
     Raises:
         CommandError: Nothing was measured, or a file cannot be read or written.
     """

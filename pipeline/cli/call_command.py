@@ -43,9 +43,6 @@ def call(
 ) -> int:
     """Make one call. The parameters have the meaning that the command's help gives.
 
-    Returns:
-        0: the call succeeded. 1: it failed. 130: SIGINT interrupted it.
-
     Raises:
         CommandError: Nothing was run.
     """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import sys
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Any, NoReturn
 
 import click
 
@@ -24,3 +26,10 @@ def print_command_errors() -> Generator[None]:
         yield
     except CommandError as exc:  # it may quote a module, a schema or an exception
         raise UsageError(neutralise(str(exc))) from None
+
+
+def run_command(command: Callable[..., int], /, *args: Any, **options: Any) -> NoReturn:
+    """Exit with the code that the function of a command returns."""
+    with print_command_errors():
+        code = command(*args, **options)
+    sys.exit(code)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import click
 
-from .command_errors import UsageError, print_command_errors
+from .command_errors import UsageError, print_command_errors, run_command
 from .journal_options import explain, improve, replay, report
 from .operator_commands import approvals, audit, ledger
 from .shared_options import Asked, asker_options, journal_option, store_option, wording_options
@@ -101,8 +101,7 @@ def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # a
     """  # noqa: D301  # as above
     from .lint.lint_command import lint
 
-    with print_command_errors():
-        sys.exit(lint(target, as_json=as_json, strict=strict))
+    run_command(lint, target, as_json=as_json, strict=strict)
 
 
 @toolcall.command()
@@ -335,9 +334,7 @@ def proxy(**options: Any) -> None:
     """  # noqa: D301  # as above
     from .proxy_command import proxy
 
-    with print_command_errors():
-        code = proxy(**options)
-    sys.exit(code)
+    run_command(proxy, **options)
 
 
 @toolcall.command()
@@ -370,9 +367,7 @@ def gateway(**options: Any) -> None:
     """  # noqa: D301  # as above
     from .gateway_command import gateway
 
-    with print_command_errors():
-        code = gateway(**options)
-    sys.exit(code)
+    run_command(gateway, **options)
 
 
 @toolcall.command()
@@ -443,8 +438,7 @@ def check(file: Path, target: str, sent: tuple[str, str] | None, principal: str)
     """  # noqa: D301  # \b tells click to keep the line breaks
     from .policy_command import check_policy
 
-    with print_command_errors():
-        sys.exit(check_policy(file, target, sent, principal))
+    run_command(check_policy, file, target, sent, principal)
 
 
 for command in (report, explain, replay, improve, approvals, ledger, audit, switch):

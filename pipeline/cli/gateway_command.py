@@ -31,9 +31,6 @@ def gateway(
 ) -> int:
     """Serve one client over stdin and stdout until it closes its end, or a signal comes.
 
-    Returns:
-        0: the client closed its end. 130 or 143: SIGINT or SIGTERM ended it.
-
     Raises:
         CommandError: FastMCP is not installed, or the configuration, the policy or an option is wrong.
     """

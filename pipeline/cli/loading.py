@@ -31,11 +31,7 @@ _logger = get_logger()
 
 
 def load_target(target: str) -> ToolView | Pipeline:
-    """Import MODULE, from the current directory first, and return what REGISTRY names or its function returns.
-
-    Raises:
-        CommandError: it cannot be imported, or is something else.
-    """
+    """Import MODULE, from the current directory first, and return what REGISTRY names or its function returns."""
     found = load_object(target, "REGISTRY")
     if isinstance(found, (ToolView, Pipeline)):
         return found
@@ -55,9 +51,6 @@ def load_object(target: str, name: str) -> object:
     Args:
         target: MODULE:NAME.
         name: The word for NAME in a text about it.
-
-    Raises:
-        CommandError: It is not written so, cannot be imported, or the module has no such name.
     """
     module_name, colon, path = target.partition(":")
     if "/" in module_name or "\\" in module_name or module_name.endswith(".py"):
@@ -75,20 +68,12 @@ def find_registry(loaded: ToolView | Pipeline) -> ToolView | None:
 
 
 def load_registry(target: str) -> ToolView:
-    """The registry that the target is, or that a stage of the pipeline has.
-
-    Raises:
-        CommandError: as `load_target`, or it is a pipeline without a registry.
-    """
+    """The registry that the target is, or that a stage of the pipeline has."""
     return require_registry(load_target(target), target)
 
 
 def require_registry(loaded: ToolView | Pipeline, target: str) -> ToolView:
-    """`find_registry`, of what the target names.
-
-    Raises:
-        CommandError: it is a pipeline without a registry.
-    """
+    """`find_registry`, of what the target names."""
     registry = find_registry(loaded)
     if registry is None:
         raise CommandError(f"{target} is a Pipeline in which no stage has a ToolRegistry")
@@ -96,11 +81,7 @@ def require_registry(loaded: ToolView | Pipeline, target: str) -> ToolView:
 
 
 def check_schemas(registry: ToolView, target: str) -> None:
-    """Build the schema of every tool, so that a tool without one is found before the first call.
-
-    Raises:
-        CommandError: a tool has no schema.
-    """
+    """Build the schema of every tool, so that a tool without one is found before the first call."""
     try:
         for tool in registry:
             tool.definition()
@@ -117,11 +98,7 @@ def load_checked(target: str) -> ToolView | Pipeline:
 
 
 def load_pipeline(target: str) -> Pipeline:
-    """The pipeline that the target names, or the standard one over its registry; the schemas are built.
-
-    Raises:
-        CommandError: As `load_target` and `check_schemas`; or the registry makes no pipeline.
-    """
+    """The pipeline that the target names, or the standard one over its registry; the schemas are built."""
     loaded = load_checked(target)
     if isinstance(loaded, Pipeline):
         return loaded
@@ -186,11 +163,7 @@ def _describe_type(value: object) -> str:
 
 
 def word(pipeline: Pipeline, worded: Worded) -> Pipeline:
-    """The pipeline, whose texts for the model are worded as the command line says.
-
-    Raises:
-        CommandError: There is no such profile.
-    """
+    """The pipeline, whose texts for the model are worded as the command line says."""
     if worded == AS_IT_IS:
         return pipeline
     try:
@@ -200,11 +173,7 @@ def word(pipeline: Pipeline, worded: Worded) -> Pipeline:
 
 
 def keep(pipeline: Pipeline, journal: Path | None) -> Pipeline:
-    """The pipeline, which keeps the reports of its calls in that file too. None: it keeps none.
-
-    Raises:
-        CommandError: The file cannot be a journal, or the pipeline has an observer of its own.
-    """
+    """The pipeline, which keeps the reports of its calls in that file too. None: it keeps none."""
     if journal is None:
         return pipeline
     from ..journal import JournalError, JournalFile, get_journal
@@ -230,9 +199,6 @@ async def open_pipeline(pipeline: Pipeline, target: str) -> AsyncGenerator[None]
     Args:
         pipeline: The pipeline.
         target: Its name for the command: MODULE:PIPELINE.
-
-    Raises:
-        CommandError: One of its stages does not open.
     """
     opened = ended = False
     try:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from .command_errors import UsageError, print_command_errors
+from .command_errors import UsageError, run_command
 
 _STORES = "STORE is the path of an SQLite file, redis://… or postgresql://…. It is never made."
 pass_store = click.pass_obj
@@ -68,24 +67,22 @@ def approvals() -> None:
 @click.option("--all", "everything", is_flag=True, help="Also those that are decided or expired.")
 @json_option
 @pass_store
-def list_(store: str, everything: bool, as_json: bool) -> None:  # noqa: FBT001  # click passes it by name
+def list_(store: str, /, **options: Any) -> None:
     """List the calls that wait. Declared secrets are masked."""
     from .store_commands import list_approvals
 
-    with print_command_errors():
-        sys.exit(list_approvals(store, everything=everything, as_json=as_json))
+    run_command(list_approvals, store, **options)
 
 
 @approvals.command()
 @_id
 @json_option
 @pass_store
-def show(store: str, part: str, as_json: bool) -> None:  # noqa: FBT001  # as above
+def show(store: str, /, **options: Any) -> None:
     """Show one call, with the arguments as they will run."""
     from .store_commands import show_approval
 
-    with print_command_errors():
-        sys.exit(show_approval(store, part, as_json=as_json))
+    run_command(show_approval, store, **options)
 
 
 @approvals.command()
@@ -95,12 +92,11 @@ def show(store: str, part: str, as_json: bool) -> None:  # noqa: FBT001  # as ab
 @click.option("--message", default="", help="Words for the record.")
 @json_option
 @pass_store
-def approve(store: str, part: str, by: str, arguments: str | None, message: str, as_json: bool) -> None:  # noqa: FBT001
+def approve(store: str, /, **options: Any) -> None:
     """Let a call run."""
     from .store_commands import decide
 
-    with print_command_errors():
-        sys.exit(decide(store, part, approve=True, by=by, arguments=arguments, message=message, as_json=as_json))
+    run_command(decide, store, approve=True, **options)
 
 
 @approvals.command()
@@ -109,12 +105,11 @@ def approve(store: str, part: str, by: str, arguments: str | None, message: str,
 @click.option("--message", default="", help="Words for the model.")
 @json_option
 @pass_store
-def reject(store: str, part: str, by: str, message: str, as_json: bool) -> None:  # noqa: FBT001  # as above
+def reject(store: str, /, **options: Any) -> None:
     """Refuse a call."""
     from .store_commands import decide
 
-    with print_command_errors():
-        sys.exit(decide(store, part, approve=False, by=by, arguments=None, message=message, as_json=as_json))
+    run_command(decide, store, approve=False, arguments=None, **options)
 
 
 @approvals.command()
@@ -125,43 +120,32 @@ def reject(store: str, part: str, by: str, message: str, as_json: bool) -> None:
 @click.option("--until", metavar="TIME", help="When it ends, such as 2026-12-31T18:00Z.  [default: when it is revoked]")
 @json_option
 @pass_store
-def grant(  # as above
-    store: str,
-    tool: str,
-    by: str,
-    principal: str | None,
-    conversation: str | None,
-    until: str | None,
-    as_json: bool,  # noqa: FBT001
-) -> None:
+def grant(store: str, /, **options: Any) -> None:
     """Let all calls of TOOL run, a name or a pattern, without a decision on each."""
     from .store_commands import give_grant
 
-    with print_command_errors():
-        sys.exit(give_grant(store, tool, principal, conversation, until, by=by, as_json=as_json))
+    run_command(give_grant, store, **options)
 
 
 @approvals.command()
 @json_option
 @pass_store
-def grants(store: str, as_json: bool) -> None:  # noqa: FBT001  # as above
+def grants(store: str, /, **options: Any) -> None:
     """List the standing grants that hold."""
     from .store_commands import list_grants
 
-    with print_command_errors():
-        sys.exit(list_grants(store, as_json=as_json))
+    run_command(list_grants, store, **options)
 
 
 @approvals.command()
 @_id
 @json_option
 @pass_store
-def revoke(store: str, part: str, as_json: bool) -> None:  # noqa: FBT001  # as above
+def revoke(store: str, /, **options: Any) -> None:
     """End a standing grant."""
     from .store_commands import revoke_grant
 
-    with print_command_errors():
-        sys.exit(revoke_grant(store, part, as_json=as_json))
+    run_command(revoke_grant, store, **options)
 
 
 @click.group(cls=StoreGroup)
@@ -180,24 +164,22 @@ def ledger() -> None:
 @ledger.command("list")
 @json_option
 @pass_store
-def list_calls(store: str, as_json: bool) -> None:  # noqa: FBT001  # as above
+def list_calls(store: str, /, **options: Any) -> None:
     """Print the calls that may have taken effect."""
     from .store_commands import list_undecided
 
-    with print_command_errors():
-        sys.exit(list_undecided(store, as_json=as_json))
+    run_command(list_undecided, store, **options)
 
 
 @ledger.command("show")
 @_id
 @click.option("--json", is_flag=True, expose_value=False, help="It is JSON in any case.")
 @pass_store
-def show_call(store: str, part: str) -> None:
+def show_call(store: str, /, **options: Any) -> None:
     """Print what is kept of one call, as JSON. Arguments are never kept."""
     from .store_commands import show_delivery
 
-    with print_command_errors():
-        sys.exit(show_delivery(store, part))
+    run_command(show_delivery, store, **options)
 
 
 @ledger.command("resolve")
@@ -207,12 +189,11 @@ def show_call(store: str, part: str) -> None:
 @click.option("--by", default="", help="Who says so.")
 @json_option
 @pass_store
-def resolve_call(store: str, part: str, landed: str, value: str | None, by: str, as_json: bool) -> None:  # noqa: FBT001
+def resolve_call(store: str, /, landed: str, **options: Any) -> None:
     """Say whether a call took effect. If it did not, it may run when it comes again."""
     from .store_commands import resolve_call as resolve
 
-    with print_command_errors():
-        sys.exit(resolve(store, part, landed=landed == "landed", value=value, by=by, as_json=as_json))
+    run_command(resolve, store, landed=landed == "landed", **options)
 
 
 @click.group(cls=StoreGroup)
@@ -230,12 +211,11 @@ def audit() -> None:
 @secret_file_option
 @click.option("--json", is_flag=True, expose_value=False, help="They are JSON in any case.")
 @pass_store
-def list_rows(store: str, secret_file: Path | None) -> None:
+def list_rows(store: str, /, **options: Any) -> None:
     """Print all rows, oldest first, one JSON object a line."""
     from .store_commands import print_audit
 
-    with print_command_errors():
-        sys.exit(print_audit(store, secret_file))
+    run_command(print_audit, store, **options)
 
 
 @audit.command()
@@ -243,9 +223,8 @@ def list_rows(store: str, secret_file: Path | None) -> None:
 @secret_file_option
 @json_option
 @pass_store
-def verify(store: str, expect: str, secret_file: Path | None, as_json: bool) -> None:  # noqa: FBT001  # as above
+def verify(store: str, /, **options: Any) -> None:
     """Say whether a row was changed, removed or inserted."""
     from .store_commands import verify_audit
 
-    with print_command_errors():
-        sys.exit(verify_audit(store, secret_file, expect, as_json=as_json))
+    run_command(verify_audit, store, **options)

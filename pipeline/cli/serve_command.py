@@ -65,9 +65,6 @@ def serve(
         policy: The file of a policy, for a registry. Default None: none.
         store: The path or URL of the store for the ledger and the calls that wait, for a registry. Default None: none.
 
-    Returns:
-        0: the client closed its end. 130 or 143: SIGINT or SIGTERM ended it.
-
     Raises:
         CommandError: Nothing is served.
     """

@@ -1,4 +1,9 @@
-"""The commands over a store: ``toolcall approvals``, ``ledger``, ``audit`` and ``switch``."""
+"""The commands over a store: ``toolcall approvals``, ``ledger``, ``audit`` and ``switch``.
+
+Each public function does one command, and returns its exit code, which the command's help explains. It raises
+CommandError for what ends a command with exit code 2: a store or a file that cannot be read, an id that is unknown or
+that several have, a wrong option.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +35,7 @@ _MOST_SHOWN = 5  # ids that an error names
 
 
 def list_approvals(named: str, *, everything: bool, as_json: bool) -> int:
-    """Print the calls that wait, or all that are kept. Returns the exit code.
-
-    Raises:
-        CommandError: The store cannot be read.
-    """
+    """Print the calls that wait, or all that are kept."""
 
     async def read(approvals: Approvals) -> list[Approval]:
         return await (approvals.list() if everything else approvals.pending())
@@ -51,11 +52,7 @@ def list_approvals(named: str, *, everything: bool, as_json: bool) -> int:
 
 
 def show_approval(named: str, part: str, *, as_json: bool) -> int:
-    """Print one call, with the arguments as they will run. Returns the exit code.
-
-    Raises:
-        CommandError: The store cannot be read, or no approval, or several, have such an id.
-    """
+    """Print one call, with the arguments as they will run."""
 
     async def read(approvals: Approvals) -> Approval:
         return await approvals.get(await _find_approval(approvals, part)) or _refuse_id(part)
@@ -87,14 +84,7 @@ def show_approval(named: str, part: str, *, as_json: bool) -> int:
 
 
 def decide(named: str, part: str, *, approve: bool, by: str, arguments: str | None, message: str, as_json: bool) -> int:
-    """Take a decision.
-
-    Returns:
-        The exit code: 0; 1 if the call was decided or had expired before, or NAME may not decide on it.
-
-    Raises:
-        CommandError: As `show_approval`; or the arguments do not fit the tool.
-    """
+    """Take a decision."""
     edited: Any = None if arguments is None else _read_json("--arguments", arguments)
     who = by or getpass.getuser()
 
@@ -125,11 +115,7 @@ def give_grant(
     by: str,
     as_json: bool,
 ) -> int:
-    """Let all calls run that a standing grant covers. Returns the exit code.
-
-    Raises:
-        CommandError: The store cannot be read, or an option is wrong.
-    """
+    """Let all calls run that a standing grant covers."""
     try:
         end = None if until is None else datetime.fromisoformat(until)
     except ValueError:
@@ -144,21 +130,13 @@ def give_grant(
 
 
 def list_grants(named: str, *, as_json: bool) -> int:
-    """Print the grants that hold. Returns the exit code.
-
-    Raises:
-        CommandError: The store cannot be read.
-    """
+    """Print the grants that hold."""
     _print_grants(_ask_approvals(named, lambda approvals: approvals.grants()), as_json=as_json)
     return 0
 
 
 def revoke_grant(named: str, part: str, *, as_json: bool) -> int:
-    """End a grant. Returns the exit code.
-
-    Raises:
-        CommandError: The store cannot be read, or no grant, or several, have such an id.
-    """
+    """End a grant."""
 
     async def revoke(approvals: Approvals) -> Grant:
         id_ = _find_one(part, [each.id for each in await approvals.grants()])
@@ -169,11 +147,7 @@ def revoke_grant(named: str, part: str, *, as_json: bool) -> int:
 
 
 def list_undecided(named: str, *, as_json: bool) -> int:
-    """Print the calls that may have taken effect. Returns the exit code: 1 if there are any.
-
-    Raises:
-        CommandError: The store cannot be read.
-    """
+    """Print the calls that may have taken effect."""
     found = _ask_ledger(named, lambda ledger: ledger.undecided())
     if as_json:
         _print_json([attrs.asdict(each) for each in found])
@@ -186,11 +160,7 @@ def list_undecided(named: str, *, as_json: bool) -> int:
 
 
 def show_delivery(named: str, part: str) -> int:
-    """Print what is kept of one delivery, as JSON. Returns the exit code: 1 if nothing is.
-
-    Raises:
-        CommandError: As `list_undecided`; or several undecided calls have such an id.
-    """
+    """Print what is kept of one delivery, as JSON."""
 
     async def read(ledger: Ledger) -> dict[str, Any]:
         return await ledger.show(part) or await ledger.show(await _find_undecided(ledger, part))
@@ -201,11 +171,7 @@ def show_delivery(named: str, part: str) -> int:
 
 
 def resolve_call(named: str, part: str, *, landed: bool, value: str | None, by: str, as_json: bool) -> int:
-    """Say what became of a call. Returns the exit code: 1 if it is not undecided.
-
-    Raises:
-        CommandError: As `show_delivery`; or the value is not JSON.
-    """
+    """Say what became of a call."""
     result: object = None if value is None else _read_json("--value", value)
 
     async def resolve(ledger: Ledger) -> tuple[str, bool]:
@@ -221,11 +187,7 @@ def resolve_call(named: str, part: str, *, landed: bool, value: str | None, by: 
 
 
 def print_audit(named: str, secret_file: Path | None) -> int:
-    """Print all rows, oldest first, one JSON object a line. Returns the exit code.
-
-    Raises:
-        CommandError: The store or the file of the secret cannot be read.
-    """
+    """Print all rows, oldest first, one JSON object a line."""
 
     async def write(log: AuditLog) -> None:
         async for row in log.read():
@@ -236,14 +198,7 @@ def print_audit(named: str, secret_file: Path | None) -> int:
 
 
 def verify_audit(named: str, secret_file: Path | None, expect: str, *, as_json: bool) -> int:
-    """Verify the rows, and print the faults.
-
-    Returns:
-        The exit code: 0; 1 if a row was changed, removed or inserted, or there is none.
-
-    Raises:
-        CommandError: As `print_audit`.
-    """
+    """Verify the rows, and print the faults."""
     verdict = _ask_audit(named, secret_file, lambda log: log.verify(expect))
     if as_json:
         _print_json(verdict._asdict())
@@ -265,14 +220,7 @@ def switch_tool(
     as_json: bool,
     retry_after: float | None = None,
 ) -> int:
-    """Pause, resume, disable or enable, and print what stands then.
-
-    Returns:
-        The exit code: 0; 1 if nothing was to be taken back, or another person's switch still stands.
-
-    Raises:
-        CommandError: The store or the file of the secret cannot be read, or an option is wrong.
-    """
+    """Pause, resume, disable or enable, and print what stands then."""
     secret, who = _read_secret(secret_file), by or getpass.getuser()
     options = {**what, "by": who, "why": why, **({} if retry_after is None else {"retry_after": retry_after})}
     done = ask_store(named, lambda store: getattr(Switchboard(store, secret=secret), verb)(**options))
@@ -288,11 +236,7 @@ def switch_tool(
 
 
 def list_switches(named: str, *, as_json: bool) -> int:
-    """Print what is closed. Returns the exit code.
-
-    Raises:
-        CommandError: The store cannot be read.
-    """
+    """Print what is closed."""
     found = ask_store(named, lambda store: Switchboard(store).list())
     if as_json:
         _print_json([attrs.asdict(each) for each in found])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
-from .command_errors import UsageError, print_command_errors
+from .command_errors import UsageError, run_command
 from .operator_commands import StoreGroup, by_option, json_option, pass_store, secret_file_option
 
 _VERBS = {
@@ -46,12 +45,10 @@ def _add(verb: str, text: str) -> None:
     def run(store: str, /, tool: str | None, principal: str | None, everything: bool, **options: Any) -> None:  # noqa: FBT001  # click passes it by name
         if [tool is not None, principal is not None, everything].count(True) != 1:
             raise UsageError("name one of TOOL, --principal NAME and --all")
+        what = {"tool": tool, "principal": principal, "everything": everything}
         from .store_commands import switch_tool
 
-        with print_command_errors():
-            sys.exit(
-                switch_tool(store, verb, {"tool": tool, "principal": principal, "everything": everything}, **options)
-            )
+        run_command(switch_tool, store, verb, what, **options)
 
     if verb == "pause":
         again = click.option(
@@ -68,9 +65,8 @@ for _verb, _text in _VERBS.items():
 @switch.command("list")
 @json_option
 @pass_store
-def list_(store: str, as_json: bool) -> None:  # noqa: FBT001  # as above
+def list_(store: str, /, **options: Any) -> None:
     """List what is closed, by whom and why."""
     from .store_commands import list_switches
 
-    with print_command_errors():
-        sys.exit(list_switches(store, as_json=as_json))
+    run_command(list_switches, store, **options)
