@@ -20,6 +20,7 @@ _PART_SCORE = (99.0, 0.0)  # of the only name that contains the part: below a na
 _MIN_SCORE = 70.0  # of 100; a name with less misleads more often than it helps
 _GENERIC = frozenset(("tool", "tools", "function", "functions", "func", "fn", "api", "call"))  # say nothing of a tool
 _MAX_SUGGESTIONS = 3
+_MAX_NEAR = 6  # names that are looked at, for each of the four ways to be similar
 
 
 @attrs.frozen
@@ -31,6 +32,11 @@ class Spelling:
     sorted: str  # the words in alphabetical order: sorting once makes each comparison five times as fast
     tail: str  # the words without a server prefix, joined
     tail_sorted: str  # the words without a server prefix, in alphabetical order
+
+    @property
+    def is_prefixed(self) -> bool:
+        """Whether its tail is less than the name."""
+        return (self.tail, self.tail_sorted) != (self.joined, self.sorted)
 
     @classmethod
     def of(cls, name: str) -> Spelling:
@@ -69,12 +75,44 @@ class SuggestionIndex:
         self.names = [name for name in names if name in spellings]
         self.spellings = [spellings[name] for name in self.names]
         self.joined = [spelling.joined for spelling in self.spellings]
-        self.sorted = [spelling.sorted for spelling in self.spellings]
-        self.tails = [spelling.tail for spelling in self.spellings]
-        self.tails_sorted = [spelling.tail_sorted for spelling in self.spellings]
+        # Most names have no prefix: they are their own tails, and one scan answers for both.
+        self.whole = [place for place, known in enumerate(self.spellings) if not known.is_prefixed]
+        self.prefixed = [place for place, known in enumerate(self.spellings) if known.is_prefixed]
+        self._columns: dict[tuple[str, bool], list[str]] = {}
         # Each name on a line of its own: a text is searched in a fiftieth of the time that a loop over the names takes.
         self._beginnings = "".join([f"\n{joined}" for joined in self.joined])
         self._all_words = "".join([f"\n {spelling.words} " for spelling in self.spellings])
+
+    def find_similar(self, sent: Spelling) -> set[int]:
+        """The places of the six names that are most similar, in each of four ways, with the score that it takes."""
+        ways = (
+            (sent.joined, "joined", 1.0),
+            (sent.sorted, "sorted", _SORTED_WEIGHT),
+            (sent.tail, "tail", _TAIL_WEIGHT),
+            (sent.tail_sorted, "tail_sorted", _SORTED_WEIGHT * _TAIL_WEIGHT),
+        )
+        scanned: dict[tuple[str, str], list[tuple[float, int]]] = {}  # of the names without a prefix
+        near: set[int] = set()
+        for query, way, weight in ways:
+            least = _MIN_SCORE / weight
+            key = query, way.removeprefix("tail_") if way != "tail" else "joined"  # the first of two asks for less
+            if key not in scanned:
+                scanned[key] = self._scan(*key, self.whole, least)
+            both = [*scanned[key], *self._scan(query, way, self.prefixed, least)]
+            near.update(place for score, place in sorted(both)[:_MAX_NEAR] if -score >= least)
+        return near
+
+    def _scan(self, query: str, way: str, places: list[int], least: float) -> list[tuple[float, int]]:
+        """The most similar of these names, as the negative score and the place."""
+        from rapidfuzz import fuzz, process
+
+        column = self._columns.get((way, places is self.whole))
+        if column is None:
+            # Split from one text, the names lie side by side in memory; a scan waits for little else.
+            texts = [getattr(self.spellings[place], way) for place in places]
+            column = self._columns[way, places is self.whole] = "\n".join(texts).split("\n") if texts else []
+        found = process.extract(query, column, scorer=fuzz.ratio, limit=_MAX_NEAR, score_cutoff=least)
+        return [(-score, places[at]) for _, score, at in found]
 
     def find_by_beginning(self, joined: str) -> str | None:
         """The only name that begins so, without its blanks; None if there is none, or several."""
@@ -121,18 +159,9 @@ def suggest_names(name: str, index: SuggestionIndex) -> tuple[str, ...]:
     sent = Spelling.of(name[:_MAX_LENGTH])
     if not sent.joined:
         return ()
-    from rapidfuzz import fuzz, process
-
     bare = _drop_generic(sent.words)
-    near: set[int] = {index.joined.index(bare)} if bare in index.joined else set()
-    for query, choices, weight in (
-        (sent.joined, index.joined, 1.0),
-        (sent.sorted, index.sorted, _SORTED_WEIGHT),
-        (sent.tail, index.tails, _TAIL_WEIGHT),
-        (sent.tail_sorted, index.tails_sorted, _SORTED_WEIGHT * _TAIL_WEIGHT),
-    ):
-        found = process.extract(query, choices, scorer=fuzz.ratio, limit=6, score_cutoff=_MIN_SCORE / weight)
-        near.update(place for _, _, place in found)
+    near = {index.joined.index(bare)} if bare in index.joined else set[int]()
+    near |= index.find_similar(sent)
     scores = {index.names[place]: _score(sent, known) for place, known in _list_likely(sent, near, index)}
     for part in _find_by_part(sent, index):
         scores[part] = max(scores.get(part, _PART_SCORE), _PART_SCORE)
