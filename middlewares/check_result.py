@@ -40,7 +40,7 @@ class CheckResult:
     that raises is a bug of its author, `Crashed`. What is checked is the JSON that a model would read; of a result in
     parts, such as one of MCP, the structured content, or nothing if it has none.
 
-    `standard` has this stage if a tool of its registry, when it is built, declares one of the two.
+    `standard` has this stage once a tool of its registry declares one of the two.
 
     Args:
         returns: Check also what the functions are annotated to return, of tools without ``output_schema``, where that

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.options import check_function, check_number, check_type
 from ..engine.compose import Pipeline, Stack
 from ..engine.compose.promises import Promises
+from ..engine.compose.stage_list import make_stage
 from ..messages import Wording
 from ..parameters import Limits
 from ..privacy import ForeignText, Redact
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ..journal import Journal
     from ..policies import RelayPolicy, RuleSet
     from ..stores import Store
+    from .check_result import CheckResult
     from .policy import Policy
 
 
@@ -63,7 +65,7 @@ def standard(
     """Build a pipeline of the seven standard stages.
 
     A tool of the registry that has ``output_schema=`` or ``ensure=`` adds the stage ``check_result`` inside of
-    ``retry``.
+    ``retry``, also one that is registered later.
 
     Args:
         tools: The registry of the pipeline's tools.
@@ -120,7 +122,6 @@ def standard(
         file.check_tools(tools)
     redact = _or(redact, None if says is None else says.make_redact())
     wording = _or(wording, None if says is None else says.wording)
-    says_results = any(tool.ensure is not None or tool.output_schema is not None for tool in tools.tools.values())
     stack = (
         Stack()
         .observe(Trace() if trace is None else trace)  # outermost: refused calls are recorded too
@@ -131,34 +132,35 @@ def standard(
         .check(Validate(limits=limits))  # last of the checks: the stages after it need the params
         .wrap(Retry(attempts))  # inside of the checks: another attempt does not help a refused call
     )
-    if says_results:
-        from .check_result import CheckResult  # most tools do not say what they return
+    # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
+    if timeout is not None:
+        from .timeout import Timeout
 
-        stack = stack.wrap(CheckResult())
-    pipeline = stack.wrap(
-        Classify(errors, foreign_text=foreign_text)
-    ).end(  # inside of retry, which reads the kind of error
+        stack = stack.wrap(Timeout(timeout))
+    check_function("standard", "redact", redact, optional=True)
+    end = make_stage(
         Execute(
             executor,
             executors={} if executors is None else executors,
             detect=detect,
             foreign_text=foreign_text,
         ),
-        wording=wording,
+        "end",
     )
-    if redact is not None or sinks:
-        check_function("standard", "redact", redact, optional=True)
-        pipeline = Pipeline(pipeline.entries, pipeline.wording, Promises(redact, tuple(sinks)))
+    # Classify is inside of retry, which reads the kind of error.
+    entries = (*stack.wrap(Classify(errors, foreign_text=foreign_text)).entries, end)
+    pipeline = Pipeline(entries, wording, Promises(redact, tuple(sinks), _check_results))
     if store is not None or file is not None:
         from .standard_durable import add_stages
 
         pipeline = add_stages(pipeline, tools, store, file, policy)
-    # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
-    if timeout is None:
-        return pipeline
-    from .timeout import Timeout
+    return pipeline
 
-    return pipeline.after("check_result" if says_results else "retry", Timeout(timeout))
+
+def _check_results() -> CheckResult:
+    from .check_result import CheckResult  # most tools do not say what they return
+
+    return CheckResult()
 
 
 def _or(given: Any, default: object) -> Any:

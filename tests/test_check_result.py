@@ -12,9 +12,9 @@ from returns.result import Failure, Success
 from typing_extensions import TypedDict
 
 from scripted_mcp import ScriptedServer, add, definition
-from toolcall_pipeline import Effect, ExecutionFailed, SetupError, Tool, ToolRegistry, render
+from toolcall_pipeline import Call, Effect, ExecutionFailed, SetupError, Tool, ToolRegistry, render
 from toolcall_pipeline.engine.compose import Pipeline
-from toolcall_pipeline.middlewares import Cache, CheckResult, Shape, standard
+from toolcall_pipeline.middlewares import Cache, CheckResult, Retry, Shape, standard
 from toolcall_pipeline.stores import Memory
 
 pytestmark = pytest.mark.anyio
@@ -218,6 +218,26 @@ def test_no_ensure_goes_unasked() -> None:
     tools.tool(ensure=lambda _params, _value: None)(echo)
     with pytest.raises(SetupError, match=r"CheckResult\(\)"):
         standard(tools).without("check_result")
+
+
+@pytest.mark.parametrize("edited", [False, True])
+@pytest.mark.parametrize("asks", [{"output_schema": {"type": "integer"}}, {"ensure": lambda _params, _value: "wrong"}])
+async def test_a_tool_that_is_registered_later_is_checked(asks: dict[str, Any], *, edited: bool) -> None:
+    """What a tool declares of its result holds whenever it was registered, in bound and in edited pipelines too."""
+    tools = ToolRegistry()
+    tools.tool(name="first")(echo)
+    made = standard(tools, timeout=5)
+    made = made.replace("retry", Retry(2)) if edited else made
+    bound = made.with_(principal="p")
+    assert "check_result" not in made.stages
+    tools.tool(name="later", effect="read", **asks)(Once("text").run)
+    assert made.stages[-5:] == bound.stages[-5:] == ("retry", "check_result", "timeout", "classify", "execute")
+    for pipeline in (made, bound):
+        outcome = await pipeline.call("later", {})
+        assert isinstance(outcome, Failure)
+        assert outcome.failure().kind == "execution"
+        report = await pipeline.report(Call("later", {}))
+        assert isinstance(report.outcome, Failure)
 
 
 FORMATS: dict[str, tuple[list[str], list[str]]] = {

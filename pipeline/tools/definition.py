@@ -222,6 +222,11 @@ class Tool(Generic[P, T]):
         """The JSON Schema of its parameters; None for a function that was not used yet, see `definition`."""
         return self.parameters.schema if self.parameters.is_compiled else None
 
+    @property
+    def says_results(self) -> bool:
+        """Whether it declares what its results are, by a schema or by ``ensure``."""
+        return self.ensure is not None or self.output_schema is not None
+
     def definition(self) -> dict[str, Any]:
         """Return what a model is shown: ``name``, ``description`` and ``parameters``, a JSON Schema. It is a copy.
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 import attrs
 
@@ -19,7 +19,7 @@ from .decorator import ToolDecorator
 from .definition import Tool
 from .matching import Spelling
 from .tool_options import default_run_in
-from .view import ToolView
+from .view import Prepares, ToolView
 
 _TYPED = re.compile(r"^<|ipykernel")  # the file of code that was typed: <stdin>, <ipython-input-1-…>, …/ipykernel_1/…
 
@@ -39,6 +39,7 @@ class ToolRegistry(ToolView):
         self._changes = 0
         self._removed = WeakValueDictionary[str, Tool[..., Any]]()  # while a call or its author holds them
         self._new: dict[str, Tool[..., Any]] = {}  # not compiled by `compile` yet
+        self._preparing = WeakSet[Prepares]()
         self.tool = ToolDecorator(self.register)
 
     def register(self, tool: Tool[..., Any]) -> None:
@@ -170,9 +171,18 @@ class ToolRegistry(ToolView):
                     self._new = {**pending, name: tool, **self._new}
                 raise
 
+    def tell_before_adding(self, listener: Prepares) -> None:
+        """As `ToolView.tell_before_adding`."""
+        with self._writing:  # from here on each further tool is told, and those before it are to be found
+            self._preparing.add(listener)
+        for tool in self:
+            listener.prepare(tool)
+
     def _put(self, tool: Tool[..., Any], old: Tool[..., Any] | None) -> None:
         """Add a tool in the place of an old one, or as a new one."""
         self._check_free(tool, old)
+        for listener in self._preparing:
+            listener.prepare(tool)
         if old is not None:
             for alias in old.aliases:
                 del self.aliases[alias]

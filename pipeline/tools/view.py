@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from ..base.foreign_values import FaultBarrier
 from ..base.forking import register_after_fork
@@ -20,6 +20,14 @@ from .matching import Spelling
 Listener: TypeAlias = Callable[[], object]
 FindClosed: TypeAlias = Callable[[str, object], Unavailable | None]  # of the name of a tool, and who asks
 _LISTENS = FaultBarrier(get_logger(), "a listener of ToolRegistry.on_change failed")
+
+
+class Prepares(Protocol):
+    """Something that has to know a tool before a call can name it, such as a pipeline."""
+
+    def prepare(self, tool: Tool[..., Any], /) -> object:
+        """Get ready for this tool."""
+        ...
 
 
 class ToolView:
@@ -278,6 +286,13 @@ class ToolView:
 
         return stop
 
+    def tell_before_adding(self, listener: Prepares) -> None:
+        """Tell an object of each tool before it is registered, and now of those that are, as long as it lives.
+
+        Its ``prepare`` runs while the registry is locked, so it changes none, and it raises nothing.
+        """
+        raise NotImplementedError
+
     def _call_listeners(self) -> None:
         for listener in self._listeners:
             with _LISTENS:  # the change may have been made by a call, which must not fail
@@ -327,6 +342,9 @@ class _PartialView(ToolView):
 
     def compile(self) -> None:
         self._whole.compile()
+
+    def tell_before_adding(self, listener: Prepares) -> None:
+        self._whole.tell_before_adding(listener)
 
     def find_closed(self, name: str, principal: object) -> Unavailable | None:
         return super().find_closed(name, principal) or self._whole.find_closed(name, principal)

@@ -25,7 +25,7 @@ from ..call import Call, Outcome, ResolvedCall, ValidCall
 from ..errors import NeedsSetup, ToolError, Unavailable
 from ..report import CallReport, LiveSink, notify
 from .order import check_order
-from .promises import Promises
+from .promises import Promises, has_check
 from .resources import Lifetime, list_resources, needs_opening
 from .runner import ReportRequest, Runner
 from .stage import Stage, ToolChecker, describe
@@ -68,12 +68,12 @@ class Pipeline(StageList):
     def __init__(
         self, stages: tuple[Stage, ...], wording: Wording | None = None, promises: Promises = _NO_PROMISES
     ) -> None:
-        check_order(stages)
-        check_type("Pipeline", "wording", wording, Wording, optional=True)
-        self.entries = stages
-        self.wording, self.promises = wording, promises
         held = (stage.obj.registry for stage in stages if stage.placement.owns_registry)
         self.registries: tuple[ToolView, ...] = tuple(dict.fromkeys(held))  # where it finds its tools
+        stages = promises.complete(stages, (tool for registry in self.registries for tool in registry))
+        check_order(stages)
+        check_type("Pipeline", "wording", wording, Wording, optional=True)
+        self.wording, self.promises = wording, promises
         names_are_known = check_tool_names(stages, self.registries, wording)
         end = stages[-1].obj
         if isinstance(end, ToolChecker):
@@ -94,6 +94,11 @@ class Pipeline(StageList):
         self._origin: Pipeline | None = None  # of one that is worded anew
         self._asker: tuple[str, object, str] = ("", None, "")  # principal, deps, conversation
         self._worded: dict[Wording, Pipeline] = {}  # what `with_` made of this one, without who asks
+
+    @property
+    def entries(self) -> tuple[Stage, ...]:
+        """The stages themselves, outermost first; a tool that is registered later may add ``check_result``."""
+        return self._runner.stages
 
     def _run_with(self, runner: Runner) -> None:
         self._runner = runner
@@ -184,7 +189,9 @@ class Pipeline(StageList):
 
     def _remake(self, entries: tuple[Stage, ...], wording: Wording | None = None) -> Self:
         make: Any = type(self)
-        made: Self = make(entries, wording or self.wording, self.promises)
+        taken_out = has_check(self.entries) and not has_check(entries)
+        promises = self.promises.without_check() if taken_out else self.promises
+        made: Self = make(entries, wording or self.wording, promises)
         return self.bind_alike(made)
 
     async def __aenter__(self) -> Self:

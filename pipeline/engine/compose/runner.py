@@ -53,7 +53,7 @@ from .deadline import run_within
 from .failure_finisher import FailureFinisher
 from .order import with_look_up
 from .plain_chain import compile_plain
-from .promises import Promises
+from .promises import Promises, has_check
 from .stage import Handler, Stage
 from .stage_bugs import explain_verdict, unwrap_call
 
@@ -96,12 +96,19 @@ class _Memory:
     flights: Flights
 
 
-@attrs.frozen
+@attrs.define
 class _Recorded:
-    """The stages of a call that is recorded, compiled for the first of them."""
+    """The stages of a call that is recorded, compiled for the first of them: the checks at the front, and the rest."""
 
-    checks: Callable[[Any], Any]
-    chain: Handler[Any]
+    checks: Sequence[Stage]
+    inner: Sequence[Stage]
+    compiled: tuple[Callable[[Any], Any], Handler[Any]] | None = None
+
+    def compile(self) -> tuple[Callable[[Any], Any], Handler[Any]]:
+        from .recorded_chain import compile_recorded, compile_recorded_checks
+
+        self.compiled = made = compile_recorded_checks(self.checks), compile_recorded(self.inner)
+        return made
 
 
 class Runner:
@@ -117,7 +124,7 @@ class Runner:
 
     def __init__(
         self,
-        stages: Sequence[Stage],
+        stages: tuple[Stage, ...],
         registries: Sequence[ToolView],
         wording: Wording | None,
         promises: Promises,
@@ -127,9 +134,7 @@ class Runner:
         observers = [stage for stage in stages if stage.role == "observe"]
         # Asked by the guards, and no frame.
         board: Board | None = next((stage.obj for stage in stages if stage.placement.closes_tools), None)
-        inner = with_look_up(
-            [stage for stage in stages if stage.role != "observe" and not stage.placement.closes_tools]
-        )
+        inner = _list_inner(stages)
         leading = next(place for place, stage in enumerate(inner) if stage.role != "check")
         first = inner[0] if leading > 0 and inner[0].finds else None
         checks = inner[0 if first is None else 1 : leading]
@@ -168,11 +173,27 @@ class Runner:
             wording,
             self.last_failures,
         ).finish
-        self._stages_recorded = checks, inner[leading:]
-        self._recorded: _Recorded | None = None
         self._memory: _Memory | None = None
         self._memories: dict[None, _Memory] = {} if like is None else like._memories  # noqa: SLF001  # at most the one
+        self._promises = promises
+        self._compile(stages)
+        if not has_check(stages):
+            for registry in registries:
+                registry.tell_before_adding(self)
+
+    def _compile(self, stages: tuple[Stage, ...]) -> None:
+        self.stages = stages
+        inner, leading = _list_inner(stages), len(self._leading)
+        first = 0 if self._resolver_name is None else 1
+        # Each a new object: a call that compiles the old one in another thread must not put it in the new one's place.
+        self._recorded = _Recorded(inner[first:leading], inner[leading:])
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
+
+    def prepare(self, tool: Tool[..., Any]) -> None:
+        """Get ready for a tool that is about to be registered: what it declares of its results is checked."""
+        stages = self._promises.complete_later(self.stages, tool)
+        if stages is not self.stages:
+            self._compile(stages)
 
     async def run(self, call: Call, request: ReportRequest | None = None) -> Outcome:  # noqa: C901, PLR0912, PLR0915  # one page
         """Run one call. Never raises an Exception; cancellation and KeyboardInterrupt pass through.
@@ -282,16 +303,17 @@ class Runner:
             else:
                 guards, effect = self._make_guards(call, verdict)
                 reached = verdict.under(report, guards)
-                recorded = self._recorded or self._compile_recorded()
-                checked = recorded.checks(reached)
+                recorded = self._recorded
+                checks, chain = recorded.compiled or recorded.compile()
+                checked = checks(reached)
                 if not isinstance(checked, _CALL):
                     outcome = checked
                 elif effect is not None and self._remembers(call):
-                    outcome = await self._run_once(checked, effect, recorded.chain)
+                    outcome = await self._run_once(checked, effect, chain)
                 elif call.timeout is None:
-                    outcome = await recorded.chain(checked)
+                    outcome = await chain(checked)
                 else:
-                    outcome = await run_within(call.timeout, checked, recorded.chain)
+                    outcome = await run_within(call.timeout, checked, chain)
                 if type(outcome) is not _SUCCESS and effect is not None and effect.undecided:
                     outcome = await self._find_memory().settle(checked, effect, outcome)
         except BaseException as exc:  # noqa: BLE001  # as in run; the checks but the first are in the chain here
@@ -351,13 +373,6 @@ class Runner:
             memory = self._memory = self._memories.setdefault(None, made)  # shared by threads that come first together
         return memory
 
-    def _compile_recorded(self) -> _Recorded:
-        from .recorded_chain import compile_recorded, compile_recorded_checks
-
-        checks, inner = self._stages_recorded
-        self._recorded = _Recorded(compile_recorded_checks(checks), compile_recorded(inner))
-        return self._recorded
-
     def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
         """As `Pipeline.resolve`."""
         if self._find is None:
@@ -371,6 +386,11 @@ class Runner:
                 if (tool := registry.tools.get(name)) is not None:
                     return tool
         return None
+
+
+def _list_inner(stages: Sequence[Stage]) -> Sequence[Stage]:
+    """The stages that are a step of a call, as they run."""
+    return with_look_up([stage for stage in stages if stage.role != "observe" and not stage.placement.closes_tools])
 
 
 def _read_raise(exc: BaseException, checks: Sequence[Stage], verdict: object) -> Crashed:

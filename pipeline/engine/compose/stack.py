@@ -24,11 +24,16 @@ Next = TypeVar("Next", bound=Call)
 class Stack(StageList, Generic[In, Out]):
     """Takes an ``In`` and has turned it into an ``Out`` so far. A stage in the wrong place is a type error.
 
-    Attributes:
+    Args:
         entries: The stages so far, outermost first.
     """
 
-    entries: tuple[Stage, ...] = ()
+    _entries: tuple[Stage, ...] = ()
+
+    @property
+    def entries(self) -> tuple[Stage, ...]:
+        """The stages so far, outermost first."""
+        return self._entries
 
     def observe(self, observer: Observer, /, *, name: str | None = None) -> Stack[In, Out]:
         """Add an observer, such as `Trace`. It sees each call, stands in no chain, and outside of all other stages.

@@ -12,7 +12,10 @@ from .stage import AnyStage, End, Role, Stage
 class StageList:
     """Stages in order, outermost first. Each method returns a new list; a pipeline is checked again when it is made."""
 
-    entries: tuple[Stage, ...]  # the stages themselves
+    @property
+    def entries(self) -> tuple[Stage, ...]:
+        """The stages themselves, outermost first."""
+        raise NotImplementedError
 
     @property
     def stages(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from ...base.setup_error import SetupError
 from ...messages.wording import Wording
 from ...privacy.safe_logs import get_logger
 from ...tools.view import ToolView
+from .promises import LACKS_CHECK, has_check
 from .stage import Stage
 
 # Of `toolcall_pipeline.builtin`: they need the pipeline.
@@ -60,10 +61,9 @@ def _find_unknown(
     stages: Sequence[Stage], registries: Sequence[ToolView], wording: Wording | None, known: set[str]
 ) -> Iterator[_Named]:
     tools = [tool for registry in registries for tool in registry]
-    if not any(stage.placement.kind == "check_result" for stage in stages):
+    if not has_check(stages):
         for tool in (tool for tool in tools if tool.ensure is not None):
-            lacks = "needs the stage CheckResult, which the pipeline lacks; put it in: .after('retry', CheckResult())"
-            yield _Named(f"tool {tool.name!r}: `ensure` {lacks}", may_come=False)
+            yield _Named(f"tool {tool.name!r}: {LACKS_CHECK}", may_come=False)
     of_servers = {tool.name for tool in tools if tool.is_remote}
     for where, name in _list_names(stages, registries, wording):
         if name not in known and name not in _INSTALLED_LATER:
