@@ -12,9 +12,9 @@ from returns.result import Failure, Success
 from typing_extensions import TypedDict
 
 from scripted_mcp import ScriptedServer, add, definition
-from toolcall_pipeline import Call, Effect, ExecutionFailed, SetupError, Tool, ToolRegistry, render
+from toolcall_pipeline import Call, Effect, ExecutionFailed, SetupError, Stack, Tool, ToolRegistry, render
 from toolcall_pipeline.engine.compose import Pipeline
-from toolcall_pipeline.middlewares import Cache, CheckResult, Retry, Shape, standard
+from toolcall_pipeline.middlewares import Cache, CheckResult, Execute, Resolve, Retry, Shape, Validate, standard
 from toolcall_pipeline.stores import Memory
 
 pytestmark = pytest.mark.anyio
@@ -220,8 +220,15 @@ def test_no_ensure_goes_unasked() -> None:
         standard(tools).without("check_result")
 
 
+def _say_wrong(_params: Mapping[str, Any], _value: object) -> str:
+    return "wrong"
+
+
+ASKS: list[dict[str, Any]] = [{"output_schema": {"type": "integer"}}, {"ensure": _say_wrong}]
+
+
 @pytest.mark.parametrize("edited", [False, True])
-@pytest.mark.parametrize("asks", [{"output_schema": {"type": "integer"}}, {"ensure": lambda _params, _value: "wrong"}])
+@pytest.mark.parametrize("asks", ASKS)
 async def test_a_tool_that_is_registered_later_is_checked(asks: dict[str, Any], *, edited: bool) -> None:
     """What a tool declares of its result holds whenever it was registered, in bound and in edited pipelines too."""
     tools = ToolRegistry()
@@ -238,6 +245,20 @@ async def test_a_tool_that_is_registered_later_is_checked(asks: dict[str, Any], 
         assert outcome.failure().kind == "execution"
         report = await pipeline.report(Call("later", {}))
         assert isinstance(report.outcome, Failure)
+
+
+async def test_without_the_stage_a_later_ensure_closes_its_tool() -> None:
+    """A pipeline of one's own that would not ask it does not run the body; its other tools run on."""
+    tools = ToolRegistry()
+    tools.tool(name="first", effect="read")(echo)
+    made = Stack().check(Resolve(tools)).check(Validate()).end(Execute())
+    ran = Once("text")
+    tools.tool(name="later", effect="read", ensure=_say_wrong)(ran.run)
+    outcome = await made.call("later", {})
+    assert isinstance(outcome, Failure)
+    assert outcome.failure().kind == "configuration"
+    assert ran.runs == 0
+    assert isinstance(await made.call("first", {"n": 1}), Success)
 
 
 FORMATS: dict[str, tuple[list[str], list[str]]] = {
