@@ -109,8 +109,9 @@ class SuggestionIndex:
         column = self._columns.get((way, places is self.whole))
         if column is None:
             # Split from one text, the names lie side by side in memory; a scan waits for little else.
-            texts = [getattr(self.spellings[place], way) for place in places]
-            column = self._columns[way, places is self.whole] = "\n".join(texts).split("\n") if texts else []
+            texts: list[str] = [getattr(self.spellings[place], way) for place in places]
+            column = "\n".join(texts).split("\n") if texts else texts
+            self._columns[way, places is self.whole] = column
         found = process.extract(query, column, scorer=fuzz.ratio, limit=_MAX_NEAR, score_cutoff=least)
         return [(-score, places[at]) for _, score, at in found]
 
