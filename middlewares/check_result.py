@@ -106,7 +106,7 @@ class CheckResult:
             cast("object", value), Mapping
         ):  # the text of a server that sent no structured content
             return None
-        problems = form.find_problems(value)
+        problems = form.find_problems(cast("object", value))
         return _tell(problems) if problems else None
 
 
