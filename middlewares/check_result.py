@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import isawaitable
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -102,11 +102,9 @@ class CheckResult:
             if read is None or read.structured is None:
                 return None
             value = read.structured
-        elif tool.is_remote and not isinstance(
-            cast("object", value), Mapping
-        ):  # the text of a server that sent no structured content
+        elif tool.is_remote and not isinstance(value, Mapping):  # the text of a server that sent no structured content
             return None
-        problems = form.find_problems(cast("object", value))
+        problems = form.find_problems(value)
         return _tell(problems) if problems else None
 
 
