@@ -112,18 +112,19 @@ class Call:
 
     def asked_by(self, principal: str = "", deps: object = None, conversation: str = "", reply: str = "") -> Self:
         """The same call with these values where it has none of its own: the call itself if it lacks none of them."""
+        lacks = (principal and not self.principal) or (conversation and not self.conversation)
+        if not (lacks or (deps is not None and self.deps is None) or (reply and not self.reply)):
+            return self
         principal = self.principal or principal
         deps = deps if self.deps is None else self.deps
         conversation = self.conversation or conversation
         reply = self.reply or reply
-        has_caller = principal is self.principal and deps is self.deps
-        if has_caller and conversation is self.conversation and reply is self.reply:
-            return self
         if type(self) not in _PHASES:  # a user-defined subclass, which may be frozen
             return attrs.evolve(self, principal=principal, deps=deps, conversation=conversation, reply=reply)
         copy: Any = self.under(self.report, self.guards)
         copy.principal, copy.deps, copy.conversation, copy.reply = principal, deps, conversation, reply
-        return cast("Self", copy)
+        made: Self = copy
+        return made
 
     def __getstate__(self) -> dict[str, object]:
         """All fields but the wording, whose texts may be functions; a call that is read again has none."""
