@@ -13,6 +13,7 @@ from ..base.options import is_function
 from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Crashed, ToolError
+from ..engine.guards import keeps_guards
 from ..privacy import ForeignText, check_foreign_text
 from ..tools import Errors, ErrorTable
 
@@ -70,6 +71,7 @@ class Classify:
         default=timing.wall_time, validator=is_function(), repr=False, kw_only=True
     )
 
+    @keeps_guards
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; for a crash, the error that its exception means."""
         outcome = await call_next(call)

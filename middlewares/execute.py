@@ -15,7 +15,7 @@ from ..base.setup_error import SetupError
 from ..engine.call import Outcome, ValidCall
 from ..engine.compose import Placement
 from ..engine.errors import ERROR_TYPES, Crashed, ExecutionFailed, ToolError
-from ..engine.guards import Guards, NotBegunError, enter, run_inside
+from ..engine.guards import NotBegunError, enter, run_inside
 from ..privacy import ForeignText, approved, check_foreign_text, withholds
 from ..tools import Detector, Tool
 from ..tools.error_tables import without_texts
@@ -107,36 +107,39 @@ class Execute:
         tool, guards = call.tool, call.guards
         if guards is not None and guards.board is not None and timing.now() >= guards.board.until:
             await guards.board.renew()  # here, for whoever begins the body may not let go of the event loop
-        if guards is not None and (guards.lock is not None or tool.effect != "read"):
-            if (tool.direct or tool.copies_direct) and self._is_straight and guards.counts_effect_of(tool):
-                return await _run_counted(call, guards)
+        is_straight = self._is_straight and (tool.direct or tool.copies_direct)
+        if not is_straight or (guards is not None and tool.effect != "read" and not guards.counts_effect_of(tool)):
             return await run_inside(self._run, call, announces_body=True)
-        params = call.params
-        if not (tool.direct and self._is_straight):
-            if not (tool.copies_direct and self._is_straight):
-                return await self._run(call)
-            params = tool.copy_params(params)  # as below
+        # As Loop does. Exactly one body runs here, so the outcome is its own.
         try:
+            params = tool.copy_params(call.params) if tool.copies else call.params
             if guards is not None and (
-                guards.gate is None
+                guards.lock is not None
+                or guards.gate is None
                 or guards.gate.closed
                 or (guards.board is not None and timing.now() >= guards.board.until)
             ):
                 guards.begin(call)
-            value: object = await tool.fn(**params)  # as Loop does where no guard counts the body
-            if type(value) in PLAIN_TYPES:
-                return Success(value)
-            if is_container(value):
-                value = await open_containers(value)
         except NotBegunError as exc:
             return exc.outcome
-        except Exception as exc:  # noqa: BLE001  # the border to the user's tool: it may raise anything
-            return Failure(Crashed(exc))  # in no variable: the traceback would hold itself
-        except BaseException as exc:
-            if not is_failure_of_body(exc):
-                raise
+        except Exception as exc:  # noqa: BLE001  # an object in the params that cannot be copied
             return Failure(Crashed(exc))
-        return _read_result(value, tool)
+        try:
+            value: object = await tool.fn(**params)
+            is_plain = type(value) in PLAIN_TYPES
+            if not is_plain and is_container(value):
+                value = await open_containers(value)
+        except BaseException as exc:  # the border to the user's tool: it may raise anything
+            if not is_failure_of_body(exc):
+                if guards is not None:
+                    guards.end(call)
+                raise
+            if guards is None:
+                return Failure(Crashed(exc))  # in no variable: the traceback would hold itself
+            guards.learn_raised(exc)
+            return guards.conclude(call, Failure(Crashed(exc)))
+        outcome = Success(value) if is_plain else _read_result(value, tool)
+        return outcome if guards is None or guards.lock is None else guards.conclude(call, outcome)
 
     async def _run(self, call: ValidCall) -> Outcome:
         """Run the body in the executor of the tool."""
@@ -200,33 +203,6 @@ class Execute:
             known = ", ".join(sorted({*self.executors, *_RUN_ANY, "process"}))
             raise SetupError(f"{tool.name}: unknown executor {tool.run_in!r}; known: {known}")
         return self.executors.setdefault(tool.run_in, made)
-
-
-async def _run_counted(call: ValidCall, guards: Guards) -> Outcome:
-    """Run an async body and report its begin and end to the guards. Exactly one runs, so the outcome is its own."""
-    tool = call.tool
-    try:
-        params = tool.copy_params(call.params) if tool.copies else call.params
-        guards.begin(call)
-    except NotBegunError as exc:
-        return exc.outcome
-    except Exception as exc:  # noqa: BLE001  # an object in the params that cannot be copied
-        return Failure(Crashed(exc))
-    try:
-        value: object = await tool.fn(**params)
-        is_plain = type(value) in PLAIN_TYPES
-        if not is_plain and is_container(value):
-            value = await open_containers(value)
-    except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
-        guards.learn_raised(exc)
-        return guards.conclude(call, Failure(Crashed(exc)))
-    except BaseException as exc:
-        if not is_failure_of_body(exc):
-            guards.end(call)
-            raise
-        guards.learn_raised(exc)
-        return guards.conclude(call, Failure(Crashed(exc)))
-    return guards.conclude(call, Success(value) if is_plain else _read_result(value, tool))
 
 
 async def _run_unmarked(executor: Executor, call: ValidCall) -> object:

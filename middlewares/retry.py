@@ -16,6 +16,7 @@ from ..base.options import is_function, is_type, read_by_name
 from ..engine.call import Outcome, ValidCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import TimedOut, ToolError, Transient
+from ..engine.guards import keeps_guards
 from ..engine.retries import (
     RETRYABLE_KINDS,
     Plan,
@@ -99,6 +100,7 @@ class Retry:
         object.__setattr__(self, "_rules", rules)
         object.__setattr__(self, "_rules_by_tool", by_tool)
 
+    @keeps_guards
     async def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
         """The outcome of the last attempt; OutcomeUnknown where a mutating call failed and may have landed."""
         outcome = await call_next(call)

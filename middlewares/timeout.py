@@ -10,6 +10,7 @@ import attrs
 from ..base.options import check_number, is_number, maps_names
 from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement, run_within
+from ..engine.guards import keeps_guards
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -47,6 +48,7 @@ class Timeout:
         hash=False,
     )
 
+    @keeps_guards
     def __call__(self, call: R, call_next: Handler[R]) -> Awaitable[Outcome]:
         """The inside's outcome, or TimedOut; see `toolcall_pipeline.engine.compose.run_within`."""
         tool = call.tool

@@ -336,3 +336,36 @@ async def test_when_a_body_begins(monkeypatch: pytest.MonkeyPatch, executor: Del
     tools.register(a_tool())
     pipeline = standard(tools, executor=executor, timeout=1, attempts=1)
     assert await pipeline.call("probe") == Failure(expected)
+
+
+class HashedOnce:
+    """An object that can be put into a set, and into no copy of it."""
+
+    def __init__(self) -> None:
+        self._hashes = iter([1])
+
+    def __hash__(self) -> int:
+        return next(self._hashes)
+
+
+async def count(things: list[Any]) -> int:
+    return len(things)
+
+
+def count_here(things: list[Any]) -> int:
+    return len(things)
+
+
+@pytest.mark.parametrize("effect", ["read", "mutating"])
+@pytest.mark.parametrize("body", [count, count_here], ids=["straight", "in a thread"])
+async def test_params_that_cannot_be_copied_are_a_crash(body: Any, effect: Any) -> None:
+    """A straight body, counted or not, and one in an executor answer alike, and none raises."""
+    register: Any = ToolRegistry().tool(effect=effect)
+    tool: Any = register(body)
+    tool.compile()
+    assert tool.copies_direct is (body is count)
+    outcome = await Execute()(a_call(tool, {"things": {HashedOnce()}}))
+    assert isinstance(outcome, Failure)
+    error: Any = outcome.failure()
+    assert type(error) is Crashed
+    assert isinstance(error.cause, StopIteration)

@@ -36,7 +36,9 @@ from toolcall_pipeline.engine.guards import (
     enter,
     landed_of,
     run_inside,
+    watch_stage,
 )
+from toolcall_pipeline.middlewares import Classify, Retry, Timeout
 
 BUSY = Unavailable("probe", "busy")
 
@@ -311,3 +313,27 @@ def test_guards_know_whether_the_effect_of_a_call_happened() -> None:
         guards.conclude(call, outcome)
         assert [*told, guards.landed] == ["no", "maybe", landed]
     assert Guards.of(Heard()).landed == "no"
+
+
+class Renewing(Classify):
+    """A subclass with a method of its own, which hands on a call that it made."""
+
+    async def __call__(self, call: Any, call_next: Any) -> Outcome:
+        return await super().__call__(a_call(call.tool), call_next)
+
+
+@pytest.mark.parametrize(
+    "stage", [Classify(), Retry(first_delay=0.001), Timeout(60), Renewing()], ids=lambda stage: type(stage).__name__
+)
+async def test_each_call_that_a_stage_hands_on_has_the_guards(stage: Any) -> None:
+    """A marked stage keeps them in each attempt; a subclass that makes a call of its own is given them for it."""
+    effect = OneEffect()
+    seen: list[Guards] = []
+
+    async def inside(call: Any) -> Outcome:
+        seen.append(call.guards)
+        return Failure(Transient(landed="no")) if len(seen) == 1 else Success(None)
+
+    await watch_stage(stage.__call__, inside, runs_body=False)(under(Guards.of(effect)))
+    assert len(seen) == (2 if type(stage) is Retry else 1)
+    assert all(guards.effect is effect and guards.counting[0] is effect for guards in seen)

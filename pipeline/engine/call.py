@@ -29,6 +29,9 @@ else:
 CURRENT_CONVERSATION: ContextVar[str] = ContextVar("toolcall_conversation", default="")
 # Set by `gather` around several calls: those whose reply has no id came together as well.
 BATCH: ContextVar[object] = ContextVar("toolcall_batch", default=None)
+# Each phase and each copy is filled by name: `__init__` with its many arguments takes 1.4 times as long. Each method
+# names all fields itself: in a function for all phases, Python would look each of them up anew.
+_new = object.__new__
 T = TypeVar("T", default=object)
 S = TypeVar("S")
 Listed = TypeVar("Listed", bound="list[Call]")
@@ -109,18 +112,19 @@ class Call:
 
     def asked_by(self, principal: str = "", deps: object = None, conversation: str = "", reply: str = "") -> Self:
         """The same call with these values where it has none of its own: the call itself if it lacks none of them."""
+        lacks = (principal and not self.principal) or (conversation and not self.conversation)
+        if not (lacks or (deps is not None and self.deps is None) or (reply and not self.reply)):
+            return self
         principal = self.principal or principal
         deps = deps if self.deps is None else self.deps
         conversation = self.conversation or conversation
         reply = self.reply or reply
-        has_caller = principal is self.principal and deps is self.deps
-        if has_caller and conversation is self.conversation and reply is self.reply:
-            return self
         if type(self) not in _PHASES:  # a user-defined subclass, which may be frozen
             return attrs.evolve(self, principal=principal, deps=deps, conversation=conversation, reply=reply)
         copy: Any = self.under(self.report, self.guards)
         copy.principal, copy.deps, copy.conversation, copy.reply = principal, deps, conversation, reply
-        return cast("Self", copy)
+        made: Self = copy
+        return made
 
     def __getstate__(self) -> dict[str, object]:
         """All fields but the wording, whose texts may be functions; a call that is read again has none."""
@@ -178,45 +182,45 @@ class Call:
 
     def resolved(self, tool: Tool[..., Any], repairs: tuple[Repair, ...] = ()) -> ResolvedCall:
         """The next phase: this is the tool; ``repairs`` holds what was changed in the name to find it."""
-        return ResolvedCall(
-            self.name,
-            self.arguments,
-            self.id,
-            self.principal,
-            self.deps,
-            self.finish_reason,
-            self.timeout,
-            self.conversation,
-            self.reply,
-            self.state,
-            self.report,
-            self.guards,
-            self.wording,
-            tool,
-            repairs,
-        )
+        copy: Any = _new(ResolvedCall)
+        copy.name = self.name
+        copy.arguments = self.arguments
+        copy.id = self.id
+        copy.principal = self.principal
+        copy.deps = self.deps
+        copy.finish_reason = self.finish_reason
+        copy.timeout = self.timeout
+        copy.conversation = self.conversation
+        copy.reply = self.reply
+        copy.state = self.state
+        copy.report = self.report
+        copy.guards = self.guards
+        copy.wording = self.wording
+        copy.tool = tool
+        copy.repairs = repairs
+        made: ResolvedCall = copy
+        return made
 
     def under(self, report: LiveReport | None, guards: Guards | None) -> Self:
         """A copy with another report and other guards."""
         if type(self) is not Call:  # a user-defined subclass, which may have fields of its own
             return attrs.evolve(self, report=report, guards=guards)
-        make: Any = Call  # the class of this very object, for the type checkers
-        copy: Self = make(
-            self.name,
-            self.arguments,
-            self.id,
-            self.principal,
-            self.deps,
-            self.finish_reason,
-            self.timeout,
-            self.conversation,
-            self.reply,
-            self.state,
-            report,
-            guards,
-            self.wording,
-        )
-        return copy
+        copy: Any = _new(Call)
+        copy.name = self.name
+        copy.arguments = self.arguments
+        copy.id = self.id
+        copy.principal = self.principal
+        copy.deps = self.deps
+        copy.finish_reason = self.finish_reason
+        copy.timeout = self.timeout
+        copy.conversation = self.conversation
+        copy.reply = self.reply
+        copy.state = self.state
+        copy.report = report
+        copy.guards = guards
+        copy.wording = self.wording
+        made: Self = copy
+        return made
 
 
 _SET_BY_THE_PHASE_BEFORE: Any = None  # a field after one with a default must have a default
@@ -238,50 +242,50 @@ class ResolvedCall(Call):
         """The next phase: these are the arguments, parsed; ``repairs`` says what was changed in them."""
         repairs = self.repairs + repairs if repairs else self.repairs
         key = make_uuid() if self.tool.context else ""
-        return ValidCall(
-            self.name,
-            self.arguments,
-            self.id,
-            self.principal,
-            self.deps,
-            self.finish_reason,
-            self.timeout,
-            self.conversation,
-            self.reply,
-            self.state,
-            self.report,
-            self.guards,
-            self.wording,
-            self.tool,
-            repairs,
-            params,
-            1,
-            key,
-        )
+        copy: Any = _new(ValidCall)
+        copy.name = self.name
+        copy.arguments = self.arguments
+        copy.id = self.id
+        copy.principal = self.principal
+        copy.deps = self.deps
+        copy.finish_reason = self.finish_reason
+        copy.timeout = self.timeout
+        copy.conversation = self.conversation
+        copy.reply = self.reply
+        copy.state = self.state
+        copy.report = self.report
+        copy.guards = self.guards
+        copy.wording = self.wording
+        copy.tool = self.tool
+        copy.repairs = repairs
+        copy.params = params
+        copy.attempt = 1
+        copy.idempotency_key = key
+        made: ValidCall = copy
+        return made
 
     def under(self, report: LiveReport | None, guards: Guards | None) -> Self:
         """As in `Call`."""
         if type(self) is not ResolvedCall:
             return attrs.evolve(self, report=report, guards=guards)
-        make: Any = ResolvedCall  # the class of this very object, for the type checkers
-        copy: Self = make(
-            self.name,
-            self.arguments,
-            self.id,
-            self.principal,
-            self.deps,
-            self.finish_reason,
-            self.timeout,
-            self.conversation,
-            self.reply,
-            self.state,
-            report,
-            guards,
-            self.wording,
-            self.tool,
-            self.repairs,
-        )
-        return copy
+        copy: Any = _new(ResolvedCall)
+        copy.name = self.name
+        copy.arguments = self.arguments
+        copy.id = self.id
+        copy.principal = self.principal
+        copy.deps = self.deps
+        copy.finish_reason = self.finish_reason
+        copy.timeout = self.timeout
+        copy.conversation = self.conversation
+        copy.reply = self.reply
+        copy.state = self.state
+        copy.report = report
+        copy.guards = guards
+        copy.wording = self.wording
+        copy.tool = self.tool
+        copy.repairs = self.repairs
+        made: Self = copy
+        return made
 
 
 @phase(getstate_setstate=False)  # as in Call
@@ -302,28 +306,27 @@ class ValidCall(ResolvedCall):
         """As in `Call`."""
         if type(self) is not ValidCall:
             return attrs.evolve(self, report=report, guards=guards)
-        make: Any = ValidCall  # the class of this very object, for the type checkers
-        copy: Self = make(
-            self.name,
-            self.arguments,
-            self.id,
-            self.principal,
-            self.deps,
-            self.finish_reason,
-            self.timeout,
-            self.conversation,
-            self.reply,
-            self.state,
-            report,
-            guards,
-            self.wording,
-            self.tool,
-            self.repairs,
-            self.params,
-            self.attempt,
-            self.idempotency_key,
-        )
-        return copy
+        copy: Any = _new(ValidCall)
+        copy.name = self.name
+        copy.arguments = self.arguments
+        copy.id = self.id
+        copy.principal = self.principal
+        copy.deps = self.deps
+        copy.finish_reason = self.finish_reason
+        copy.timeout = self.timeout
+        copy.conversation = self.conversation
+        copy.reply = self.reply
+        copy.state = self.state
+        copy.report = report
+        copy.guards = guards
+        copy.wording = self.wording
+        copy.tool = self.tool
+        copy.repairs = self.repairs
+        copy.params = self.params
+        copy.attempt = self.attempt
+        copy.idempotency_key = self.idempotency_key
+        made: Self = copy
+        return made
 
     def with_params(self, params: dict[str, Any]) -> Self:
         """The same attempt with other params."""

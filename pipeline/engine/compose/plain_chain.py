@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, cast
+from typing import Any
 
 from ..call import Call, Outcome
 from ..guards import Guards, run_inside, watch_stage
@@ -78,16 +78,23 @@ def _plain_checks(stages: Sequence[Stage], inner: Handler[Any], guards_of_reads:
 
     async def handle(call: Any) -> Outcome:
         for stage, check, finds in checks:
-            call = read_verdict(stage, check(call))
-            if not isinstance(call, Call):
-                return cast("Outcome", call)
+            verdict: Any = check(call)
+            if not isinstance(verdict, _CALL):
+                verdict = read_verdict(stage, verdict)
+                if not isinstance(verdict, _CALL):
+                    failure: Outcome = verdict
+                    return failure
+            call = verdict
             guards = call.guards
             if finds and guards is not None:
-                tool: Any = cast("Any", call).tool
+                tool = call.tool
                 guards.find(tool)
                 if tool.effect == "read" and not tool.context and guards.counts_only_effect:
                     # From here on as if the tool had been known before. A check made this call: nothing else holds it.
-                    cast("Any", call).guards = guards_of_reads
+                    call.guards = guards_of_reads
         return await inner(call)
 
     return handle
+
+
+_CALL: Any = Call  # by this name a type checker does not narrow a verdict of any type

@@ -3,7 +3,7 @@
 from .call_guards import Guards
 from .guard import Board, Bodies, Guard, NotBegunError, OpenTools, TimeLimit, tool_of
 from .one_effect import OneEffect, as_not_landed, as_outcome_unknown, denies_effect, landed_of
-from .stage_entry import StageEntry, enter, run_inside, watch_stage
+from .stage_entry import StageEntry, enter, keeps_guards, run_inside, watch_stage
 
 __all__ = [
     "Board",
@@ -19,6 +19,7 @@ __all__ = [
     "as_outcome_unknown",
     "denies_effect",
     "enter",
+    "keeps_guards",
     "landed_of",
     "run_inside",
     "tool_of",

@@ -74,13 +74,11 @@ class Guards:
         each = (*self.each, guard)
         if not guard.counts_bodies:
             return Guards(each, self.counting, self.lock, None, self.effect, self.entries, self.board)  # all are asked
-        counting, lock, effect = (*self.counting, guard), self.lock, self.effect
+        counting = (*self.counting, guard)
         if isinstance(guard, OneEffect):
-            effect = guard
-            if lock is None:
-                lock = guard.lock
-            guard.lock = lock
-        return Guards(each, counting, lock or Lock(), self.gate, effect, self.entries, self.board)
+            lock = guard.lock = self.lock or guard.lock
+            return Guards(each, counting, lock, self.gate, guard, self.entries, self.board)
+        return Guards(each, counting, self.lock or Lock(), self.gate, self.effect, self.entries, self.board)
 
     def within(self, entry: StageEntry) -> Guards:
         """The same guards for a call inside of one more end, executor or stage that runs the body."""

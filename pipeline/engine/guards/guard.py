@@ -86,6 +86,12 @@ class Bodies(Guard):
         if landed == "no":
             self.undecided -= 1
 
+    def conclude(self, call: Call, landed: Landed) -> None:  # noqa: ARG002
+        """As the base does, in one step."""
+        self.running -= 1
+        if landed == "no":
+            self.undecided -= 1
+
 
 @attrs.define(eq=False)
 class TimeLimit(Bodies):

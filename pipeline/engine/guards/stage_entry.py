@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound="Call")
 Handler: TypeAlias = Callable[[Any], Awaitable["Outcome"]]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @attrs.define(eq=False)
@@ -103,6 +104,16 @@ def enter(call: C, guards: Guards, *, announces_body: bool) -> tuple[StageEntry,
     return entry, call.under(call.report, guards.within(entry))
 
 
+def keeps_guards(middleware: F) -> F:
+    """Mark the ``__call__`` of a middleware of ours that hands on only the call that it was given, and copies of it.
+
+    These have their guards, so nothing has to look after them. The method of a subclass in its place is not marked.
+    """
+    marked: Any = middleware
+    marked.keeps_guards = True
+    return middleware
+
+
 def watch_stage(
     middleware: Callable[[Any, Handler], Any],
     inner: Handler,
@@ -112,7 +123,7 @@ def watch_stage(
 ) -> Handler:
     """Put a middleware around its inside, and watch it by what its `Placement` says of it, see there.
 
-    A call that it made itself, and hands on in place of its own, gets the guards of its own.
+    A call that it made itself, and hands on in place of its own, gets the guards of its own; see `keeps_guards`.
 
     Args:
         middleware: The middleware.
@@ -122,12 +133,13 @@ def watch_stage(
     """
     if runs_body:
         return _watch_body(middleware, inner)
+    has_kept = getattr(middleware, "keeps_guards", False)
 
     def keep_guards(call: Any) -> Any:  # returns the middleware's own coroutine, as below
         guards: Guards | None = call.guards
         if guards is None and guards_of_reads is not None:
             call = _put_under(call, guards_of_reads)
-        elif guards is not None and guards.lock is not None:
+        elif not has_kept and guards is not None and guards.lock is not None:
             return middleware(call, lambda call: inner(call if call.guards is not None else _put_under(call, guards)))
         return middleware(call, inner)
 
