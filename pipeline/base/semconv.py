@@ -69,6 +69,10 @@ ACTIVE_METRIC = "toolcall.tool.active_calls"
 DROPPED_METRIC = "toolcall.trace.dropped_calls"
 STAGE_METRIC = "toolcall.stage.duration"
 STORE_METRIC = "toolcall.store.duration"
+PENDING_METRIC = "toolcall.approvals.pending"
+PENDING_AGE_METRIC = "toolcall.approvals.pending_age"
+UNDECIDED_METRIC = "toolcall.calls.undecided"
+UNDECIDED_AGE_METRIC = "toolcall.calls.undecided_age"
 # Seconds: the buckets that the conventions advise for the duration of a tool call.
 BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 # Seconds: those that the conventions advise for an operation of a database.

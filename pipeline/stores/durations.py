@@ -1,4 +1,4 @@
-"""How long the operations of a store take, as an OpenTelemetry metric. API only: without a provider it costs nothing."""
+"""How long the operations of a store take, as an OpenTelemetry metric. API only: no provider, no cost."""
 
 from __future__ import annotations
 

@@ -11,18 +11,24 @@ from opentelemetry import metrics
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
+from toolcall_pipeline.middlewares.store_watch import make_gauges
 from toolcall_pipeline.stores.durations import find_durations
 
 
 @contextmanager
 def as_global_provider(provider: MeterProvider) -> Generator[None]:
     """Let instruments of the global provider be made anew, of this one, in the block."""
-    find_durations.cache_clear()
+    _forget()
     try:
         with patch.object(metrics, "get_meter_provider", lambda: provider):
             yield
     finally:
-        find_durations.cache_clear()
+        _forget()
+
+
+def _forget() -> None:
+    find_durations.cache_clear()
+    make_gauges.cache_clear()
 
 
 def read_points(reader: InMemoryMetricReader, name: str) -> list[tuple[Mapping[str, Any], Any]]:
