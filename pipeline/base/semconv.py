@@ -55,6 +55,8 @@ STAGE_DURATION = "toolcall.stage.{}.duration"  # seconds, the sum of all runs of
 STAGE_VERDICT = "toolcall.stage.verdict"  # of a stage that passed on what another one decided
 STAGE_SECONDS = "toolcall.stage.duration"  # on the span of a stage whose time has parts before and after its span
 RULE = "toolcall.repair.rule"
+STORE = "toolcall.store"  # the class of a store
+STORE_OPERATION = "toolcall.store.operation"  # "get", "write" or "scan"
 
 DURATION_METRIC = "gen_ai.execute_tool.duration"
 RETRIES_METRIC = "toolcall.tool.retries"
@@ -66,8 +68,15 @@ ANSWER_MENDED = "toolcall.answer.mended"
 ACTIVE_METRIC = "toolcall.tool.active_calls"
 DROPPED_METRIC = "toolcall.trace.dropped_calls"
 STAGE_METRIC = "toolcall.stage.duration"
+STORE_METRIC = "toolcall.store.duration"
+PENDING_METRIC = "toolcall.approvals.pending"
+PENDING_AGE_METRIC = "toolcall.approvals.pending_age"
+UNDECIDED_METRIC = "toolcall.calls.undecided"
+UNDECIDED_AGE_METRIC = "toolcall.calls.undecided_age"
 # Seconds: the buckets that the conventions advise for the duration of a tool call.
 BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+# Seconds: those that the conventions advise for an operation of a database.
+STORE_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 
 SPAN_KIND = "openinference.span.kind"
 INPUT = "input.value"

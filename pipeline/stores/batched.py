@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from time import monotonic
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import anyio
 import attrs
@@ -24,6 +24,7 @@ from ..base.forking import register_after_fork
 from ..base.options import check_number
 from ..base.setup_error import SetupError
 from ..privacy.safe_logs import get_logger
+from .durations import record_duration
 from .store import Change, Entry, StoreError, check_changes, make_version
 
 C = TypeVar("C")  # a connection
@@ -38,6 +39,7 @@ _kept_by_parent: list[Any] = []  # see `_restart_in_child`
 class Job:
     """A request whose caller waits. The thread sets ``answer`` or ``error``."""
 
+    operation: ClassVar[str] = ""  # in the metric of durations; "": it is not measured
     loop: EventLoop
     signal: Any
     error: Exception | None = None
@@ -55,6 +57,7 @@ class Opening(Job):
 class Get(Job):
     """Read one key."""
 
+    operation = "get"
     key: bytes = b""
     answer: Entry | None = None
 
@@ -63,6 +66,7 @@ class Get(Job):
 class Write(Job):
     """Make the changes if all keys are as expected, and answer with the version, or None."""
 
+    operation = "write"
     version: int = 0
     changes: Sequence[tuple[bytes, Change]] = ()
     answer: int | None = None
@@ -72,6 +76,7 @@ class Write(Job):
 class Page(Job):
     """Read some of the keys with a prefix, and answer with the position behind them; None: these were the last."""
 
+    operation = "scan"
     prefix: bytes = b""
     position: Any = None  # None: at the beginning
     found: list[tuple[bytes, Entry]] = attrs.field(factory=list[tuple[bytes, Entry]])
@@ -187,22 +192,30 @@ class BatchedStore(ABC, Generic[C]):
             StoreError: No answer came.
             SetupError: It is not open.
         """
-        self._refuse_while_away()
-        worker = self._submit(job)
+        began, failed = monotonic(), "unavailable"
         try:
-            await job.loop.wait(job.signal, self._timeout)
-        finally:
+            self._refuse_while_away()
+            worker = self._submit(job)
+            failed = "cancelled"
+            try:
+                await job.loop.wait(job.signal, self._timeout)
+            finally:
+                if not job.answered:
+                    self._give_up(job)
             if not job.answered:
-                self._give_up(job)
-        if not job.answered:
-            text = f"{self._name} did not answer within {self._timeout:g} seconds"
-            if job.begun:
-                self._away, self._try_at = text, monotonic() + _PAUSE
-                self._interrupt(worker)
-            raise StoreError(text, maybe_written=job.begun and isinstance(job, Write))
-        if job.error is not None:
-            raise job.error
-        return job
+                failed = "timeout"
+                text = f"{self._name} did not answer within {self._timeout:g} seconds"
+                if job.begun:
+                    self._away, self._try_at = text, monotonic() + _PAUSE
+                    self._interrupt(worker)
+                raise StoreError(text, maybe_written=job.begun and isinstance(job, Write))
+            failed = "" if job.error is None else "unavailable"
+            if job.error is not None:
+                raise job.error
+            return job
+        finally:
+            if job.operation:
+                record_duration(type(self).__name__, job.operation, monotonic() - began, failed)
 
     def _refuse_while_away(self) -> None:
         """While the store is away one call tries, and the others are refused at once."""
