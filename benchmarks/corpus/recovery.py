@@ -5,6 +5,8 @@ and no more: an error does not say what the user meant. The share at attempt 2 i
 also of those that the model gave up, because source document 003 asks for it ("more than 60 % of retries should succeed
 on attempt 2"). Of the attempts that were made, the share is printed too. Without recordings nothing is measured.
 ``--check`` also compares what is printed with the figures in ``benchmarks/README.md``.
+
+The same failures are told as the constant text "Error" too, which is what a model gets of a runtime that says nothing.
 """
 
 from __future__ import annotations
@@ -15,22 +17,32 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import attrs
 
 from benchmarks.corpus.recordings import RecordedCall, default_folder, has_calls, read_calls
+from benchmarks.corpus.second_attempts import SecondAttempt, run_second_attempts
 from benchmarks.corpus.text_only_model import TextOnlyModel
 from toolcall_pipeline import SetupError
 from toolcall_pipeline.dialogue import run_turn
 from toolcall_pipeline.dialogue.records import Turn, success_rates
+from toolcall_pipeline.journal.recovery import Share
 
 # Percent recovered at attempt 2 so far, by kind of error. Most unknown names fit no tool, and most malformed arguments
 # are prose: then there is nothing to send again.
 FLOORS: Mapping[str, float] = {"validation": 99.0, "unknown_tool": 9.7, "malformed_call": 9.5}
 ATTEMPTS = 3
+BASELINE = "Error"  # the text that says nothing
+LIMIT_OF_A_REPLAY = (
+    "A replay cannot say how often a model recovers, since its recorded next call answered another text. It says what",
+    'a text makes possible: so much can be read from ours; "Error" names nothing: a model finds its mistake itself.',
+)
 _GUIDE = Path(__file__).parents[1] / "README.md"
 _FIGURES = re.compile(r"^\$ make recovery\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+T = TypeVar("T")
 
 
 @attrs.frozen
@@ -71,12 +83,17 @@ class Retried:
         return f"{self.kind}: {self.stuck or 'still wrong after the last attempt'}"
 
 
-async def ask_again(calls: Iterable[RecordedCall]) -> list[Retried]:
-    """Run a turn for each call with a mistake, and return those that were not repaired outright."""
+async def ask_again(calls: Iterable[RecordedCall], constant: str | None = None) -> list[Retried]:
+    """Run a turn for each call with a mistake, and return those that were not repaired outright.
+
+    Args:
+        calls: the calls.
+        constant: what the model reads in place of each text. Default None: the texts as they are.
+    """
     retried: list[Retried] = []
     for each in calls:
         if each.mistakes or each.name_mistake is not None or not each.valid_by_schema:
-            model = TextOnlyModel()
+            model = TextOnlyModel(constant)
             turn = await run_turn(model, [each.call], each.pipeline, attempts=ATTEMPTS)
             if turn.error is not None:
                 raise turn.error  # a bug of the text-only model
@@ -127,6 +144,50 @@ def lines(retried: Sequence[Retried]) -> Iterator[str]:
         yield f"  {reason}: {count:,}"
 
 
+def compare(retried: Sequence[Retried], baseline: Sequence[Retried], seconds: Sequence[SecondAttempt]) -> Iterator[str]:
+    """The table of our texts beside the constant one, as it is printed, with denominators and intervals.
+
+    Args:
+        retried: the failures, told in our texts.
+        baseline: the same ones, told in the constant text.
+        seconds: failures with the recorded next call of their model, told in our texts.
+    """
+    told = [each for each in seconds if each.text is not None]
+    counted: tuple[tuple[str, Callable[[Retried], bool]], ...] = (
+        ("names what to change", lambda each: len(each.turn.records) > 1),
+        ("mended from the text alone, at 2", lambda each: each.succeeded_at == 2),  # noqa: PLR2004
+        ("mended from the text alone, by 3", lambda each: each.succeeded_at is not None),
+    )
+    kinds, baseline_kinds = (split(each, lambda one: (one.kind,)) for each in (retried, baseline))
+    rows: list[tuple[str, Share, Share]] = []
+    for title, counts in counted:
+        rows.append((title, _share(retried, counts), _share(baseline, counts)))
+        for kind, part in kinds.items():
+            rows.append((f"  {kind}", _share(part, counts), _share(baseline_kinds.get(kind, ()), counts)))
+    rows.append(
+        (
+            "names all that its model changed next",
+            _share(told, lambda each: not each.unnamed),
+            _share([attrs.evolve(each, text=BASELINE) for each in told], lambda each: not each.unnamed),
+        )
+    )
+    yield f"{'what a text makes possible, % [95 %]':38}{'our text':>36}{f'constant {BASELINE}':>30}"
+    yield from (f"  {title:38}{_write(ours):>34}{_write(other):>30}" for title, ours, other in rows)
+    yield from LIMIT_OF_A_REPLAY
+
+
+def _share(parts: Sequence[T], counts: Callable[[T], bool]) -> Share:
+    return Share(sum(map(counts, parts)), len(parts))
+
+
+def _write(share: Share) -> str:
+    """In percent, with the interval of 95 %."""
+    if not share.of:
+        return "of 0"
+    low, high = share.interval
+    return f"{share.part:,} of {share.of:,} = {100 * share.part / share.of:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+
+
 def regressions(retried: Sequence[Retried]) -> Iterator[str]:
     """The shares that are below their floors."""
     for kind, part in split(retried, lambda each: (each.kind,)).items():
@@ -159,7 +220,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError, KeyError, SetupError) as exc:
         parser.error(f"{folder} does not hold recorded calls: {exc!r}")
     retried = anyio.run(ask_again, calls)
-    printed = list(lines(retried))
+    baseline = anyio.run(ask_again, [each.recorded for each in retried], BASELINE)
+    seconds = anyio.run(run_second_attempts, folder).attempts
+    printed = [*lines(retried), *compare(retried, baseline, seconds)]
     print(*printed, sep="\n")
     if not options.check:
         return 0

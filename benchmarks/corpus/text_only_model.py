@@ -91,17 +91,19 @@ class TextOnlyModel:
     """A model that takes errors to the letter.
 
     Args:
+        constant: what it reads in place of each text. Default None: the texts as they are.
         stuck: why it gave up; empty as long as it did not.
         made_up: whether it sent a value where the text gives only the form.
     """
 
+    constant: str | None = None
     stuck: str = ""
     made_up: bool = False
 
     async def __call__(self, answered: Sequence[Answered], guidance: str, hints: Hints, /) -> list[Call]:  # noqa: ARG002  # it takes no advice
         """Send the call again, changed as the text says; nothing if the text says nothing to go by."""
         each = answered[0]
-        again = self.correct(each.call, each.text)
+        again = self.correct(each.call, each.text if self.constant is None else self.constant)
         if isinstance(again, str):
             self.stuck = again
             return []
@@ -117,10 +119,12 @@ class TextOnlyModel:
         if text.startswith("Error: The arguments "):
             recovered = recover_object(call.arguments)
             return "the text holds no JSON object" if recovered is None else attrs.evolve(call, arguments=recovered)
-        sent: Any = call.arguments
-        arguments: Any = json.loads(sent) if isinstance(sent, str) else copy.deepcopy(dict(sent or {}))
         lines = [*text.splitlines(), *_list_holes(text)]
         problems = [(found, lines[at + 1 :]) for at, line in enumerate(lines) if (found := _PROBLEM.match(line))]
+        if not problems:  # it may be arguments that are no JSON, told in a text that does not say so
+            return "no value fits the words"
+        sent: Any = call.arguments
+        arguments: Any = json.loads(sent) if isinstance(sent, str) else copy.deepcopy(dict(sent or {}))
         problems.sort(key=lambda problem: problem[0]["unknown"] is None)  # a new name may be one that is missing
         changed = [self._change(arguments, found, rest[0] if rest else "") for found, rest in problems]
         return attrs.evolve(call, arguments=arguments) if any(changed) else "no value fits the words"

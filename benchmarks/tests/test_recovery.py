@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks.corpus import recovery
 from benchmarks.corpus.recordings import OfferedTool, RecordedCall, build_pipeline, default_folder, has_calls
-from benchmarks.corpus.recovery import Retried, ask_again, lines, main, outdated, regressions, shares
+from benchmarks.corpus.recovery import BASELINE, Retried, ask_again, compare, lines, main, outdated, regressions, shares
+from benchmarks.corpus.second_attempts import SecondAttempt
 from benchmarks.corpus.text_only_model import TextOnlyModel, make_value, recover_object
 from toolcall_pipeline import Call, is_failure, render
 from toolcall_pipeline.dialogue.records import Record, Turn
@@ -154,6 +155,37 @@ async def test_refused_calls_are_counted() -> None:
     assert [line.partition(" ")[0] for line in regressions(retried)] == ["validation:", "unknown_tool:"]
 
 
+async def test_a_constant_text_is_a_baseline() -> None:
+    """The same failures are told as "Error": from that alone nothing is sent again, whatever was wrong."""
+    wrong = [
+        a_record(Call("forecast", {}), "missing_required"),
+        a_record(Call("forcast", {"city": "Oslo"}), name_mistake="typo"),
+        a_record(Call("forecast", '{"city": "Oslo"} and so on'), "malformed_json_arguments"),
+        a_record(Call("forecast", "I should call it now."), "malformed_json_arguments"),
+    ]
+    ours, other = await ask_again(wrong), await ask_again(wrong, BASELINE)
+    assert [(each.kind, each.succeeded_at) for each in ours] == [
+        ("validation", 2),
+        ("unknown_tool", 2),
+        ("malformed_call", 2),
+        ("malformed_call", None),
+    ]
+    assert [(each.kind, each.succeeded_at, each.stuck) for each in other] == [
+        (each.kind, None, "no value fits the words") for each in ours
+    ]
+    pairs = [
+        SecondAttempt("a", "Error: Missing required parameter: city", {}, {"city": "Oslo"}),
+        SecondAttempt("b", "Error: Missing required parameter: city", {"days": 3}, {"city": "Oslo", "days": 4}),
+        SecondAttempt("c", None, {"days": "3"}, {"days": 3}),  # it is repaired outright, so nothing is told
+    ]
+    printed = [" ".join(line.split()) for line in compare(ours, other, pairs)]
+    assert "names what to change 3 of 4 = 75.0 [30.1, 95.4] 0 of 4 = 0.0 [0.0, 49.0]" in printed
+    assert "mended from the text alone, at 2 3 of 4 = 75.0 [30.1, 95.4] 0 of 4 = 0.0 [0.0, 49.0]" in printed
+    assert printed.count("malformed_call 1 of 2 = 50.0 [9.5, 90.5] 0 of 2 = 0.0 [0.0, 65.8]") == 3
+    assert "names all that its model changed next 1 of 2 = 50.0 [9.5, 90.5] 0 of 2 = 0.0 [0.0, 65.8]" in printed
+    assert "names what to change of 0 of 0" in [" ".join(line.split()) for line in compare([], [], [])]
+
+
 def test_without_calls_nothing_is_worse() -> None:
     """No calls have no regressions."""
     assert (list(regressions([])), shares([])) == ([], (0.0, 0.0))
@@ -167,7 +199,7 @@ def test_check_fails_below_a_floor(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     )
     retried = [Retried(a_record(Call("t"), "x"), Turn((), (), (), (record,), 1))]
 
-    async def asked(_: object) -> list[Retried]:
+    async def asked(*_: object) -> list[Retried]:
         return retried
 
     monkeypatch.setattr(recovery, "ask_again", asked)
