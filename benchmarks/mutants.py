@@ -22,13 +22,13 @@ FOLDER = ROOT / "build" / "mutants"
 # The test files of a room, as patterns inside of tests/: quick ones, about it. Those that fail first stand first: the
 # first failure ends a run. Another room has `test_ROOM*.py`.
 TESTS = {
-    "audit": "test_audit.py",
+    "audit": "test_audit_chain.py test_audit.py",
     "once": "test_once.py test_digests.py test_intents.py test_ledger.py test_loop_guard.py test_row_versions.py "
     "test_dialogue_repeats.py test_lost_answers.py test_strict_keys.py test_two_equalities.py",
     "parameters": "test_param*.py test_validate.py test_repair*.py test_problems.py test_pydantic_errors.py "
     "test_given.py test_limits.py test_signature.py test_docstrings.py test_strictness.py test_exact_values.py "
     "test_undeclared_fields.py",
-    "policies": "test_policy.py test_policy_*.py test_mcp_policy.py test_digests.py",
+    "policies": "test_policy_options.py test_policy.py test_policy_*.py test_mcp_policy.py test_digests.py",
     "stores": "test_stores.py test_stores_*.py test_shared_limits.py",
     "tools": "test_tool.py test_registry*.py test_names.py test_resolve.py test_classif*.py test_client_exceptions.py "
     "test_error_tables.py test_detect.py test_signature.py test_tool_memory.py test_decorating.py",
