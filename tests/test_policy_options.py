@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from typing import Annotated, Any
 
+import attrs
 import pytest
 
-from toolcall_pipeline import Limits, SetupError
+from toolcall_pipeline import Call, Limits, Secret, SetupError, ToolRegistry
+from toolcall_pipeline.audit import AuditLog
+from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.policies import PolicyRule, RuleSet
+from toolcall_pipeline.policies.facts import show_arguments
 from toolcall_pipeline.policies.relay_policy import Budget, RelayLimits, RelayPolicy, TelemetryPolicy, ToolPolicy
+from toolcall_pipeline.policies.rule_file import RuleFile
 from toolcall_pipeline.policies.rules import Decision
 from toolcall_pipeline.privacy import approved
+from toolcall_pipeline.stores import Memory
 
 
 def test_a_decision_in_words() -> None:
@@ -72,3 +79,44 @@ def test_what_a_relay_takes_unless_a_policy_says_otherwise() -> None:
     assert (RelayPolicy().attempts, RelayPolicy().of_tool("x")) == (3, ToolPolicy())
     assert (RelayPolicy().wording, RelayPolicy().make_redact()) == (None, None)
     assert RelayPolicy(verbosity="terse").wording is not None
+
+
+class Odd:
+    """What has no JSON form."""
+
+    def __repr__(self) -> str:
+        return "the code is hunter22"
+
+
+@pytest.mark.parametrize("is_secret", [False, True])
+def test_arguments_that_no_rule_can_judge_are_shown(is_secret: bool) -> None:
+    """As a result would be; of a tool with a declared secret no value is shown, for the mask goes by the schema."""
+    tools = ToolRegistry()
+
+    @tools.tool
+    def act(value: Any = None, code: Annotated[str, Secret] = "none") -> None: ...
+
+    @tools.tool
+    def look(value: Any = None, code: str = "none") -> None: ...
+
+    pipeline = standard(tools)
+    found: Any = pipeline.resolve(Call("act" if is_secret else "look", {"value": 1}))
+    call: Any = pipeline.validate(found)
+    shown = show_arguments(attrs.evolve(call, params={"value": Odd(), "code": "hunter22"}))
+    assert list(shown) == ["value", "code"]
+    assert ("hunter22" in str(shown)) is not is_secret
+
+
+@pytest.mark.parametrize(
+    ("made", "names"),
+    [
+        (AuditLog, ["store", "secret"]),
+        (Memory, []),
+        (RuleFile, ["path"]),
+        (RuleSet, ["rules", "default", "version"]),
+        (PolicyRule, ["action", "tool", "effect", "principal", "arguments", "message", "place"]),
+    ],
+)
+def test_what_a_class_keeps_for_itself_cannot_be_given(made: type, names: list[str]) -> None:
+    """Its arguments are those of its documentation: a field for its own use is not one of them."""
+    assert list(inspect.signature(made).parameters) == names
