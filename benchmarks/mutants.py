@@ -19,20 +19,24 @@ from time import perf_counter
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "build" / "mutants"
-# The test files of a room, as patterns inside of tests/: quick ones, about it. Another room has `test_ROOM*.py`.
+# The test files of a room, as patterns inside of tests/: quick ones, about it. Those that fail first stand first: the
+# first failure ends a run. Another room has `test_ROOM*.py`.
 TESTS = {
-    "audit": "test_audit.py",
+    "audit": "test_audit_chain.py test_audit.py",
+    "once": "test_once.py test_digests.py test_intents.py test_ledger.py test_loop_guard.py test_row_versions.py "
+    "test_dialogue_repeats.py test_lost_answers.py test_strict_keys.py test_two_equalities.py",
     "parameters": "test_param*.py test_validate.py test_repair*.py test_problems.py test_pydantic_errors.py "
     "test_given.py test_limits.py test_signature.py test_docstrings.py test_strictness.py test_exact_values.py "
     "test_undeclared_fields.py",
-    "ledger": "test_ledger.py test_intents.py test_digests.py test_cli_ledger.py",
-    "identity": "test_digests.py test_intents.py test_ledger.py test_batch.py test_dialogue*.py test_loop_guard.py",
-    "policies": "test_policy.py test_digests.py test_mcp_policy.py",
+    "policies": "test_policy_options.py test_policy.py test_policy_*.py test_mcp_policy.py test_digests.py",
+    "stores": "test_stores.py test_stores_*.py test_shared_limits.py",
     "tools": "test_tool.py test_registry*.py test_names.py test_resolve.py test_classif*.py test_client_exceptions.py "
     "test_error_tables.py test_detect.py test_signature.py test_tool_memory.py test_decorating.py",
     "messages": "test_messages_*.py test_author_words.py test_outside_text.py test_reword.py test_wording.py",
     "batch": "test_batch.py test_portal.py test_builtin.py test_effects.py",
 }
+# Only `make test-stores` runs these, with servers.
+_WITH_SERVERS = {"stores/redis.py", "stores/postgres.py"}
 # `X | None` of an annotation is never run, and twelve operators could stand in its place.
 _NEVER_RUN = "ReplaceBinaryOperator_BitOr_"
 _CONFIG = """[cosmic-ray]
@@ -51,6 +55,23 @@ def find_room(name: str) -> Path:
     if not found:
         raise SystemExit(f"no folder in pipeline/ has the name {name!r}")
     return min(found, key=lambda each: len(each.parts)).relative_to(ROOT)
+
+
+def find_modules(room: str) -> list[str]:
+    """The files of a room that its tests run."""
+    found = [each.relative_to(ROOT) for each in sorted((ROOT / find_room(room)).rglob("*.py"))]
+    return [str(each) for each in found if "/".join(each.parts[-2:]) not in _WITH_SERVERS]
+
+
+def find_tests(room: str) -> list[str]:
+    """The test files of a room in the order of its patterns, each once. A pattern that finds no file ends the run."""
+    found: dict[str, None] = {}
+    for pattern in TESTS.get(room, f"test_{room}*.py").split():
+        files = sorted(str(each.relative_to(ROOT)) for each in (ROOT / "tests").glob(pattern))
+        if not files:
+            raise SystemExit(f"no file in tests/ matches {pattern!r}, of the room {room!r}")
+        found.update(dict.fromkeys(files))
+    return list(found)
 
 
 def copy_checkout(folder: Path) -> None:
@@ -107,14 +128,10 @@ def read_results(session: Path) -> list[tuple[bool, str]]:
 
 def run(room: str, most: int, jobs: int, seed: str) -> int:
     """Measure a room and print its figure; the mutants that nobody noticed come first. Return 0, or 1 without tests."""
-    tests = sorted(
-        str(each.relative_to(ROOT))
-        for pattern in TESTS.get(room, f"test_{room}*.py").split()
-        for each in (ROOT / "tests").glob(pattern)
-    )
+    tests = find_tests(room)
     command = f"{sys.executable} -m pytest -q -x -n 0 -p no:cacheprovider -m 'not long' -k 'not trio' --examples=5"
     command += " " + " ".join(tests)
-    modules = [str(each.relative_to(ROOT)) for each in sorted((ROOT / find_room(room)).rglob("*.py"))]
+    modules = find_modules(room)
     folders = [FOLDER / f"{room}-{number}" for number in range(jobs)]
     environments = [{**os.environ, "PYTHONPATH": f"{each}:{each}/tests/support"} for each in folders]
     for folder in folders:

@@ -45,7 +45,7 @@ bench-peers: .venv/dev $(PEERS:%=.venv-peers/%/done)  ## this pipeline beside ni
 structure: .venv/dev  ## figures about the source tree
 	$(BIN)/python -m benchmarks.structure $(ARGS)
 
-mutants: .venv/mutants  ## change a room in small ways, and see whether its tests notice: ARGS="audit ledger --sample 60"
+mutants: .venv/mutants  ## change a room in small ways, and see whether its tests notice: ARGS="audit once --sample 60"
 	$(BIN)/python -m benchmarks.mutants $(ARGS)
 
 .venv/mutants: .venv/dev

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import pytest
 from pydantic import BaseModel, Field
@@ -21,6 +21,7 @@ from toolcall_pipeline import (
 )
 from toolcall_pipeline.middlewares import Approve, Policy, Quota, RateLimit, standard
 from toolcall_pipeline.policies import PolicyRule, RuleSet, read_rules
+from toolcall_pipeline.policies import rules as rule_sets
 from toolcall_pipeline.stores import Memory
 
 
@@ -327,6 +328,61 @@ async def test_a_thousand_rules_are_searched_once_for_each_tool_and_caller(tools
     for principal, kind in (("t999-x", "permission"), ("u", None), ("t5-", "permission"), ("u", None)):
         outcome = await pipeline.call("look", {"at": "x"}, principal=principal)
         assert (None if isinstance(outcome, Success) else outcome.failure().kind) == kind
+
+
+async def test_what_is_remembered_of_callers_is_bounded(tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Callers without end leave no more behind than was set, and each is judged by the rules whenever it comes."""
+    monkeypatch.setattr(rule_sets, "_REMEMBERED", 3)
+    rules = RuleSet((PolicyRule("deny", principal="even-*"), PolicyRule("allow")))
+    pipeline = standard(tools, policy=rules)
+    most = 0
+    for number in (*range(10), *range(10)):
+        who = "odd" if number % 2 else "even"
+        outcome = await pipeline.call("look", {"at": "x"}, principal=f"{who}-{number}")
+        assert kind_of(outcome) == ("permission" if who == "even" else None)
+        most = max(most, len(cast("Any", rules)._rules))
+    assert most == 3
+
+
+DENY_LARGE = PolicyRule("deny", arguments=LARGE)
+
+
+@pytest.mark.parametrize(
+    ("rules", "default", "names", "denies"),
+    [
+        ((), "deny", [], True),
+        ((), "allow", [], False),
+        ((), "approve", [], False),
+        ((PolicyRule("deny", "x*"),), "deny", [], True),
+        ((PolicyRule("deny", "x*"),), "allow", [], False),
+        ((PolicyRule("deny"),), "allow", ["rule 1"], True),
+        ((PolicyRule("allow"), PolicyRule("deny")), "deny", ["rule 1"], False),
+        ((PolicyRule("deny", principal="a"),), "deny", ["rule 1"], False),
+        ((DENY_LARGE,), "allow", ["rule 1"], False),
+        (
+            (PolicyRule("deny", "x*"), DENY_LARGE, PolicyRule("deny", principal="a")),
+            "deny",
+            ["rule 2", "rule 3"],
+            False,
+        ),
+        ((PolicyRule("allow", "x*"), PolicyRule("deny", place="a:5"), PolicyRule("allow")), "allow", ["a:5"], True),
+    ],
+)
+def test_which_rules_can_decide_on_a_tool(
+    rules: tuple[PolicyRule, ...], default: Any, names: list[str], denies: bool, tools: ToolRegistry
+) -> None:
+    """Those that fit it, up to the first that fits each call of it; from them follows whether all calls are denied."""
+    made = RuleSet(rules, default)
+    tool = tools.tools["pay"]
+    assert [name for name, _ in made.list_for(tool)] == names
+    assert made.denies_all(tool) is denies
+
+
+async def test_a_plan_shows_arguments_in_part(tools: ToolRegistry) -> None:
+    """They have 2,000 characters at most, and the beginning of a long one is there."""
+    pipeline = standard(tools, policy=RuleSet((PolicyRule("dry_run"),)))
+    text = render(await pipeline.call("look", {"at": "y" * 5_000}))
+    assert len(text.partition(" with ")[2].removesuffix(".")) == 2_000
 
 
 async def test_one_file_has_rules_budgets_limits_and_words(tools: ToolRegistry, tmp_path: Path) -> None:
