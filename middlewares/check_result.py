@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import attrs
 from returns.result import Failure, Success
 
+from ..base import timing
 from ..base.event_loops import is_failure_of_body
 from ..base.options import is_type
 from ..engine.call import Outcome, ValidCall
@@ -22,6 +23,7 @@ from ..tools.output_forms import OutputForm, find_form
 from ..tools.tool_options import Ensure
 
 _LISTED = 10  # problems that the text names
+_SILENT = object()  # an ensure has not answered
 _DONE = "The call has taken effect, so do not send it again."
 
 
@@ -37,7 +39,7 @@ class CheckResult:
 
     A result that is wrong becomes `ExecutionFailed`; its text says what is wrong, and after a call that changes
     something also that this has happened. It is not repeated, and an equal call is not refused for it. An ``ensure``
-    that raises is a bug of its author, `Crashed`. What is checked is the JSON that a model would read; of a result in
+    that raises, or takes longer than ``verify_timeout`` of the tool, is a bug of its author, `Crashed`. What is checked is the JSON that a model would read; of a result in
     parts, such as one of MCP, the structured content, or nothing if it has none.
 
     `standard` has this stage once a tool of its registry declares one of the two.
@@ -73,7 +75,7 @@ class CheckResult:
         wrong: str | None = self._read(tool, value)
         if wrong is None and tool.ensure is not None:
             try:
-                wrong = await _ask(tool.ensure, dict(call.params), value)
+                wrong = await _ask(tool.ensure, dict(call.params), value, tool.verify_timeout)
             except BaseException as exc:
                 if not is_failure_of_body(exc):
                     raise
@@ -108,12 +110,18 @@ class CheckResult:
         return _tell(problems) if problems else None
 
 
-async def _ask(ensure: Ensure, params: Mapping[str, Any], value: object) -> str | None:
+async def _ask(ensure: Ensure, params: Mapping[str, Any], value: object, seconds: float) -> str | None:
     said: Any = ensure(params, value)
     if isawaitable(said):
-        said = await said
-    if said is None or isinstance(said, str):
-        return said or None
+        asked, said = said, _SILENT
+        with timing.move_on_after(seconds):
+            said = await asked
+        if said is _SILENT:
+            raise TimeoutError(f"`ensure` took more than {seconds} seconds")
+    if said is None:
+        return None
+    if isinstance(said, str):
+        return str.__str__(said) or None  # a class of somebody's own may have any methods
     raise TypeError(f"`ensure` must return None or a text, not {type(said).__name__}")
 
 

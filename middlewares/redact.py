@@ -73,13 +73,15 @@ class Redact:
 
     def __attrs_post_init__(self) -> None:
         for option in ("fields", "patterns"):
-            for each in read_items("Redact", option, getattr(self, option), "texts"):
+            given = read_items("Redact", option, getattr(self, option), "texts")
+            for each in given:
                 if not isinstance(each, str) or not each:
                     refuse("Redact", option, "texts", each)
+            object.__setattr__(self, option, tuple(given))  # the class is frozen, and an iterator gives them once
         if not self.fields and not self.patterns and self.detect is None:
             refuse("Redact", "fields", "given, or `patterns` or `detect`", self.fields)
         names = frozenset(tuple(map(_fold, each.split("."))) for each in self.fields)
-        object.__setattr__(self, "_names", names)  # the class is frozen
+        object.__setattr__(self, "_names", names)
         object.__setattr__(self, "_pattern", LinearPattern(*self.patterns) if self.patterns else None)
 
     async def __call__(self, call: V, call_next: Handler[V]) -> Outcome:

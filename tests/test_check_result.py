@@ -6,16 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
+import anyio
 import pytest
 from pydantic import BaseModel
 from returns.result import Failure, Success
 from typing_extensions import TypedDict
 
 from scripted_mcp import ScriptedServer, add, definition
+from support import PATIENT
 from toolcall_pipeline import Call, Effect, ExecutionFailed, SetupError, Stack, Tool, ToolRegistry, render
 from toolcall_pipeline.engine.compose import Pipeline
 from toolcall_pipeline.middlewares import Cache, CheckResult, Execute, Resolve, Retry, Shape, Validate, standard
 from toolcall_pipeline.stores import Memory
+from toolcall_pipeline.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
 DONE = "The call has taken effect, so do not send it again."
@@ -145,6 +148,51 @@ async def test_the_effect_of_a_wrong_result_is_known(said: Any, effect: Effect, 
     assert kinds == {"execution" if isinstance(said, str) else "internal"}
     assert len(outcomes) == 3
     assert once.runs == (2 if stored and effect != "read" else 3)
+
+
+class Lying(str):
+    """A text whose methods have bugs."""
+
+    __slots__ = ()
+
+    def rstrip(self, _chars: str | None = None, /) -> Any:
+        raise ZeroDivisionError
+
+    __len__ = __format__ = __str__ = rstrip  # type: ignore[assignment]
+
+
+class Pretending:
+    """No text, though its class says so."""
+
+    @property
+    def __class__(self) -> Any:
+        return str
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"), [(Lying("wrong"), "execution"), (Pretending(), "internal")], ids=["lying", "pretending"]
+)
+async def test_an_odd_text_hides_no_effect(said: Any, kind: str) -> None:
+    """A text whose methods fail is read, what only pretends to be one is a bug; the effect is known in both cases."""
+    outcome = await _pipeline(Once(1), int, "mutating", lambda _params, _value: said).call("probe", {}, conversation="c")
+    assert isinstance(outcome, Failure)
+    assert outcome.failure().kind == kind
+
+
+async def test_an_ensure_that_does_not_answer_hangs_no_call() -> None:
+    """After the tool's verify_timeout it is a bug of its author, and the effect is known."""
+    clock, tools = FakeClock(), ToolRegistry()
+
+    async def never(_params: Mapping[str, Any], _value: object) -> str | None:
+        clock.advance(5)
+        await anyio.sleep_forever()
+        return None
+
+    tools.tool(ensure=never, verify_timeout=5)(echo)
+    with clock, anyio.fail_after(PATIENT):
+        outcome = await standard(tools).call("echo", {"n": 1}, conversation="c")
+    assert isinstance(outcome, Failure)
+    assert outcome.failure().kind == "internal"
 
 
 async def test_ensure_may_be_async_and_reads_params_and_value() -> None:

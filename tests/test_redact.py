@@ -57,6 +57,7 @@ TAKEN: list[tuple[str, Redact, object, object]] = [
     ("in JSON that is a text", Redact(["iban"]), '{"iban": "DE1"}', '{"iban": "[redacted]"}'),
     ("in JSON in a text of data", Redact(["iban"]), {"t": '[{"iban": 1}]'}, {"t": '[{"iban": "[redacted]"}]'}),
     ("in a literal that is a text", Redact(["iban"]), "{'iban': 'DE1'}", '{"iban": "[redacted]"}'),
+    ("named by an iterator", Redact(iter(["iban"]), iter([CARDS])), {"iban": 1, "t": CARD}, {"iban": MARK, "t": MARK}),
     ("a pattern", Redact(patterns=[CARDS]), f"pay {CARD} now", f"pay {MARK} now"),
     ("at both ends", Redact(patterns=[CARDS]), f"{CARD} {CARD}", f"{MARK} {MARK}"),
     ("a number", Redact(patterns=[CARDS]), {"card": int(CARD), "n": 1}, {"card": MARK, "n": 1}),

@@ -198,6 +198,15 @@ async def test_policies_by_tool_and_kind(name: str, error: TimedOut | Transient,
     assert slept.seconds == [(0.5 if name == "search" else 0.05) * 2**n for n in range(attempts - 1)]
 
 
+async def test_kinds_may_be_an_iterator() -> None:
+    """It gives its kinds once, to whoever asks first; each call is judged by all of them."""
+    inside = script(*[Failure(Transient())] * 4)
+    retry = Retry(2, kinds=iter(("transient",)), sleep=Waits())  # type: ignore[arg-type]  # a program may not be checked
+    for _ in range(2):
+        await retry(a_call(), inside)
+    assert len(inside.calls) == 4
+
+
 def test_senseless_policies_are_refused() -> None:
     """A policy that makes no sense is a set-up error; nothing but timeout and transient can be repeated."""
     wrong: Any = {"internal"}

@@ -62,7 +62,8 @@ class RetryRules:
         check_count("Retry", self._option("attempts"), self.attempts)
         check_number("Retry", self._option("first_delay"), self.first_delay, least=0, unit="seconds")
         check_number("Retry", self._option("max_delay"), self.max_delay, least=0, unit="seconds")
-        read_names("Retry", self._option("kinds"), self.kinds, RETRYABLE_KINDS)
+        kinds = read_names("Retry", self._option("kinds"), self.kinds, RETRYABLE_KINDS)
+        object.__setattr__(self, "kinds", kinds)  # the class is frozen, and an iterator gives them once
 
     def _option(self, name: str) -> str:
         return name if self.tool is None else f"tools[{self.tool!r}][{name!r}]"

@@ -160,7 +160,8 @@ class ToolDecorator:
             of it: ``Success(value)`` or True if it took effect, False if it did not and never will, None if that is not
             known. It is asked in the lost call itself, before that is told as lost, and again before an equal call is
             refused; default: none.
-        verify_timeout: The seconds that it may take, after which nothing is known; default: 5.
+        verify_timeout: The seconds that it may take, after which nothing is known, and those of an async ``ensure``;
+            default: 5.
         composite: Whether the only effects of the tool are those of the calls that it makes through its context, as
             with `batch`, so that nothing is remembered of the tool itself; default: False.
         one_request: Whether the body makes one request and no more, redirects and repetitions of its client included.

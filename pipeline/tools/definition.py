@@ -91,7 +91,7 @@ class Tool(Generic[P, T]):
         timeout: Seconds of one attempt. None: as the pipeline says.
         attempts: Attempts of a call, for the stage `Retry`. None: as the stage says.
         verify: Finds out what became of a lost call. None: nothing does.
-        verify_timeout: Seconds for `verify`.
+        verify_timeout: Seconds for `verify`, and for an async `ensure`.
         composite: Whether its only effects are those of the calls that it makes.
         one_request: Whether its body makes one request, so that a refused one proves that there was no effect.
         origin: Where it was defined, for the texts of set-up errors.
