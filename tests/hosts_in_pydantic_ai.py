@@ -55,6 +55,7 @@ from toolcall_pipeline import ToolFailed as OurToolFailed
 from toolcall_pipeline.hosts.pydantic_ai import ToolcallCapability, export_tools
 from toolcall_pipeline.messages import Image
 from toolcall_pipeline.middlewares import Trace, standard
+from turns import OTHER, RUNS, check_turns, send
 
 
 @pytest.fixture
@@ -540,6 +541,23 @@ async def test_an_exported_tool_knows_the_conversation_and_who_asks() -> None:
     agent = Agent(saying([("add", {"a": 1}), ("add", {"a": 2})]), toolsets=[tools], deps_type=str)
     result = await agent.run("go", deps="ann")
     assert seen == [(result.conversation_id, "ann")] * 2
+
+
+@pytest.mark.parametrize("exported", [True, False])
+async def test_a_text_says_what_changed_since_the_last_failure(exported: bool) -> None:
+    """Throughout the runs that share their history, and in no other one."""
+    registry = ToolRegistry()
+    registry.tool(effect="read")(send)
+    toolset = export_tools(registry, standard(registry))
+    agent = Agent[Any, Any](toolsets=[toolset], retries=3) if exported else make(None, send, retries=3)
+
+    async def play(turns: Any, history: Any = None) -> Any:
+        model = saying(*([("send", turn.sent)] for turn in turns))
+        return await agent.run("go", model=model, message_history=history)
+
+    first = await play(RUNS[0])
+    check_turns(told(await play(OTHER)), OTHER)
+    check_turns(told(await play(RUNS[1], first.all_messages())))
 
 
 async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:
