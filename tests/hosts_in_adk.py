@@ -34,6 +34,7 @@ from toolcall_pipeline import ToolContext as ToolcallContext
 from toolcall_pipeline import ToolRegistry
 from toolcall_pipeline.hosts.adk import ToolcallPlugin, export_tools
 from toolcall_pipeline.middlewares import standard
+from turns import OTHER, RUNS, TURNS, check_turns, send
 
 
 @pytest.fixture
@@ -581,6 +582,26 @@ async def test_each_call_has_one_span_that_counts_it() -> None:
     assert [span.name for span in counted] == ["execute_tool fail"]
     assert counted[0].status.status_code is trace.StatusCode.ERROR
     assert [span.name for span in spans if span.name.startswith("toolcall")] == ["toolcall fail"]
+
+
+@pytest.mark.parametrize("exported", [True, False])
+async def test_a_text_says_what_changed_since_the_last_failure(exported: bool) -> None:
+    """Throughout the runs of a session, and in no other one."""
+    registry = ToolRegistry()
+    registry.tool(effect="read")(send)
+    tools = export_tools(registry, standard(registry)) if exported else [send]
+    plugins = [] if exported else [ToolcallPlugin()]
+
+    def start(*turns: Any) -> Session:
+        model = saying(*([("send", turn.sent)] if turn else [] for turn in turns))
+        return Session(LlmAgent(name="agent", model=model, tools=tools), *plugins)
+
+    mine, other = start(*RUNS[0], None, *RUNS[1]), start(*OTHER)
+    await mine.send()
+    await other.send()
+    await mine.send()
+    for session, turns in ((mine, TURNS), (other, OTHER)):
+        check_turns([next(iter(answer.values())) for answer in session.answers], turns)
 
 
 async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:

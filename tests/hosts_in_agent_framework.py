@@ -41,6 +41,7 @@ from toolcall_pipeline import ToolContext, ToolRegistry
 from toolcall_pipeline.hosts.agent_framework import ApprovalMiddleware, ToolcallMiddleware, export_tools
 from toolcall_pipeline.messages import Image
 from toolcall_pipeline.middlewares import standard
+from turns import OTHER, RUNS, check_turns, send
 
 
 @pytest.fixture
@@ -473,6 +474,26 @@ async def test_each_call_has_one_span_that_counts_it() -> None:
     assert counted == ["execute_tool add"]
     assert [span.name for span in spans if span.name.startswith("toolcall")] == ["toolcall add"]
     assert len([span for span in spans if span.parent is None]) == 1
+
+
+@pytest.mark.parametrize("exported", [True, False])
+async def test_a_text_says_what_changed_since_the_last_failure(exported: bool) -> None:
+    """Throughout the runs of a session, and in no other one."""
+    registry = ToolRegistry()
+    registry.tool(effect="read")(send)
+    tools: Any = export_tools(registry, standard(registry)) if exported else [tool(send)]
+    ours = [] if exported else [ToolcallMiddleware()]
+    mine, other = AgentSession(), AgentSession()
+
+    async def play(session: AgentSession, turns: Any) -> list[str]:
+        model = Saying(*([("send", json.dumps(turn.sent))] for turn in turns))
+        answer = await Agent(model, tools=tools, middleware=ours).run("go", session=session)
+        contents = [each for message in answer.messages for each in message.contents]
+        return [str(each.result) for each in contents if each.type == "function_result"]
+
+    first = await play(mine, RUNS[0])
+    check_turns(await play(other, OTHER), OTHER)
+    check_turns(first + await play(mine, RUNS[1]))
 
 
 async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:

@@ -28,6 +28,7 @@ from toolcall_pipeline import Tool, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.anthropic_runner import pipelined, runnable, runnable_sync
 from toolcall_pipeline.messages import Image
 from toolcall_pipeline.middlewares import standard
+from turns import OTHER, RUNS, check_turns, send
 
 httpx: Any = import_module("httpx2" if find_spec("httpx2") else "httpx")  # before 1.0 the SDK had another client
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 16
@@ -71,19 +72,20 @@ def make_registry() -> ToolRegistry:
 
 
 class Provider:
-    """Answers the first request with calls, and keeps what comes back."""
+    """Answers the first requests with calls, and keeps what comes back."""
 
-    def __init__(self, calls: Sequence[tuple[str, Any]] = CALLS) -> None:
-        self.calls = calls
+    def __init__(self, calls: Sequence[tuple[str, Any]] = CALLS, *further: Sequence[tuple[str, Any]]) -> None:
+        self.turns = [calls, *further]
         self.sent: list[Any] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.sent.append(json.loads(request.content))
         blocks: list[Any] = [{"type": "text", "text": "done"}]
-        if len(self.sent) == 1:
-            blocks = [{"type": "tool_use", "id": str(i), "name": n, "input": a} for i, (n, a) in enumerate(self.calls)]
+        calls = self.turns.pop(0) if self.turns else []
+        if calls:
+            blocks = [{"type": "tool_use", "id": str(i), "name": n, "input": a} for i, (n, a) in enumerate(calls)]
         usage = {"input_tokens": 1, "output_tokens": 1}
-        reason = "tool_use" if len(self.sent) == 1 else "end_turn"
+        reason = "tool_use" if calls else "end_turn"
         body = {"id": "1", "type": "message", "role": "assistant", "model": "fake", "content": blocks}
         return httpx.Response(200, json={**body, "stop_reason": reason, "stop_sequence": None, "usage": usage})
 
@@ -122,16 +124,16 @@ def test_the_runner_of_a_client_without_a_loop() -> None:
 
 
 class Reply:
-    """Answers the first request with these calls, and keeps the results that come back."""
+    """Answers the first request with these calls, a further one with further calls, and keeps what comes back."""
 
-    def __init__(self, *calls: tuple[str, Any]) -> None:
-        self.provider = Provider(calls)
+    def __init__(self, *calls: tuple[str, Any], further: Sequence[Sequence[tuple[str, Any]]] = ()) -> None:
+        self.provider = Provider(calls, *further)
         transport = httpx.MockTransport(self.provider)
         self.sync = Anthropic(api_key="none", http_client=httpx.Client(transport=transport))
         self.async_ = AsyncAnthropic(api_key="none", http_client=httpx.AsyncClient(transport=transport))
 
     async def results(self, tools: list[Any], *, sync: bool) -> list[Any]:
-        """What the runner sends back, and what it would raise."""
+        """What the runner sends back for the calls of the first reply, and what it would raise."""
         if sync:
             self.sync.beta.messages.tool_runner(tools=tools, **OPTIONS).until_done()
         else:
@@ -265,6 +267,27 @@ async def test_who_asks_and_in_which_conversation(sync: bool) -> None:
     own = export(registry, build(registry), principal="ann", conversation="t", deps="d")
     await Reply(("double", {"n": 1})).results(own, sync=sync)
     assert seen == [("of 1", "t", None), ("ann", "t", "d")]
+
+
+@pytest.mark.parametrize("sync", [True, False])
+@pytest.mark.parametrize("exported", [True, False])
+async def test_a_text_says_what_changed_since_the_last_failure(exported: bool, sync: bool) -> None:
+    """Throughout the runners whose tools name one conversation, and in no other one."""
+    registry, own = ToolRegistry(), as_tool(send, sync=sync)
+    registry.tool(effect="read")(send)
+    pipeline, threads = standard(registry), list[str]()
+    export: Any = runnable_sync if sync else runnable
+    shared = pipelined([own], conversation=lambda _sent: threads[-1])
+
+    async def play(thread: str, turns: Any) -> list[str]:
+        threads.append(thread)
+        reply = Reply(("send", turns[0].sent), further=[[("send", turn.sent)] for turn in turns[1:]])
+        await reply.results(export(registry, pipeline, conversation=thread) if exported else shared, sync=sync)
+        return [sent["messages"][-1]["content"][0]["content"] for sent in reply.provider.sent[1:]]
+
+    first = await play("mine", RUNS[0])
+    check_turns(await play("other", OTHER), OTHER)
+    check_turns(first + await play("mine", RUNS[1]))
 
 
 @pytest.mark.parametrize("sync", [True, False])

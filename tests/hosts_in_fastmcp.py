@@ -41,6 +41,7 @@ from toolcall_pipeline.mcp.known_clients import UNKNOWN
 from toolcall_pipeline.messages import Image, Link
 from toolcall_pipeline.middlewares import Ledger, Retry, Trace, standard
 from toolcall_pipeline.stores import Memory
+from turns import OTHER, RUNS, TURNS, Turn, check_turns, send
 
 
 @pytest.fixture
@@ -743,6 +744,47 @@ async def test_a_conversation_of_the_application_comes_first() -> None:
         await ask(server, "add", a=1)
     assert {each[0] for each in seen} == {"thread 1"}
     assert len({each[1] for each in seen}) == 2
+
+
+@pytest.mark.parametrize(
+    ("over", "mode", "is_known"),
+    [
+        ("memory", "auto", True),
+        ("memory", "legacy", True),
+        ("http", "legacy", True),  # in a session
+        ("token and meta", "auto", True),
+        ("token", "auto", False),  # of a client that does not say which of its conversations it is
+        ("http", "auto", False),
+    ],
+)
+@pytest.mark.parametrize("exported", [True, False])
+async def test_a_text_says_what_changed_since_the_last_failure(
+    exported: bool, over: str, mode: Any, is_known: bool
+) -> None:
+    """Throughout a conversation that is known, and in no other one."""
+    registry = ToolRegistry()
+    registry.tool(effect="read")(send)
+    server = FastMCP("tools", auth=StaticTokenVerifier(TOKENS) if "token" in over else None)
+    if exported:
+        for each in export_tools(registry, standard(registry)):
+            server.add_tool(each)
+    else:
+        server.tool(send)
+        server.add_middleware(ToolcallMiddleware())
+    auth = "ann" if "token" in over else None
+
+    async def play(client: Client[Any], name: str, turns: Any) -> list[str]:
+        meta = {"toolcall/conversation": name} if "meta" in over else None
+        calls = [await client.call_tool("send", turn.sent, raise_on_error=False, meta=meta) for turn in turns]
+        return [answer.content[0].text for answer in calls]  # type: ignore[union-attr]  # all are texts
+
+    async with AsyncExitStack() as stack:
+        target: Any = server if over == "memory" else await stack.enter_async_context(serve_http(server))
+        mine, other = [await stack.enter_async_context(Client(target, auth=auth, mode=mode)) for _ in range(2)]
+        texts = await play(mine, "mine", RUNS[0])
+        check_turns(await play(other, "other", OTHER), OTHER)
+        texts += await play(mine, "mine", RUNS[1])
+    check_turns(texts, TURNS if is_known else tuple(map(Turn.as_first, TURNS)))
 
 
 async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:

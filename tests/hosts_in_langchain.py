@@ -42,6 +42,7 @@ from toolcall_pipeline import SetupError, Tool, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.langchain import ToolcallMiddleware, export_tools
 from toolcall_pipeline.middlewares import Trace, standard
 from toolcall_pipeline.stores import SQLite
+from turns import OTHER, RUNS, check_turns, send
 
 
 @pytest.fixture
@@ -835,6 +836,26 @@ def test_a_run_that_openinference_traces_is_one_trace(exported: bool, run_async:
     assert [span.name for span in spans if span.name.startswith(("execute_tool", "toolcall"))] == [
         "execute_tool add"
     ] * 2
+
+
+@pytest.mark.parametrize("run_async", [True, False])
+@pytest.mark.parametrize("exported", [True, False])
+def test_a_text_says_what_changed_since_the_last_failure(run_async: bool, exported: bool) -> None:
+    """Throughout the runs of a thread, and in no other one."""
+    registry = ToolRegistry()
+    registry.tool(effect="read")(send)
+    tools = export_tools(registry, standard(registry)) if exported else [tool(send)]
+    ours, saver = [] if exported else [ToolcallMiddleware()], InMemorySaver()
+
+    def play(thread: str, turns: Any) -> list[str]:
+        model = saying(*([("send", turn.sent)] for turn in turns))
+        agent: Any = create_agent(model, tools, middleware=ours, checkpointer=saver)
+        config = {"configurable": {"thread_id": thread}}
+        return told(asyncio.run(agent.ainvoke(GO, config)) if run_async else agent.invoke(GO, config))
+
+    play("mine", RUNS[0])
+    check_turns(play("other", OTHER), OTHER)
+    check_turns(play("mine", RUNS[1]))
 
 
 async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:

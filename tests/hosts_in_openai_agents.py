@@ -54,6 +54,7 @@ from toolcall_pipeline.hosts import Host
 from toolcall_pipeline.hosts.openai_agents import export_tools, pipelined, run_config
 from toolcall_pipeline.hosts.openai_names import describe, wrap_model
 from toolcall_pipeline.middlewares import Retry, standard
+from turns import OTHER, RUNS, TURNS, check_turns, send
 
 QUIET: Any = {"tracing_disabled": True}
 
@@ -855,6 +856,28 @@ async def test_an_exported_tool_knows_the_conversation_and_who_asks() -> None:
     assert seen[0][0]
     assert seen[0] == seen[1]
     assert [conversation for conversation, _ in seen[2:]] == ["g", "g"]
+
+
+@pytest.mark.parametrize("exported", [True, False])
+async def test_a_text_says_what_changed_since_the_last_failure(exported: bool) -> None:
+    """Throughout the runs of a group, or a run that has none, and in no other one."""
+    registry = ToolRegistry()
+    registry.tool(effect="read")(send)
+    tools: Any = export_tools(registry, standard(registry)) if exported else [function_tool(send)]
+    plain = Agent[Any](name="a", tools=tools)
+    agent = plain if exported else pipelined(plain)
+
+    async def play(group: str | None, turns: Any) -> list[str]:
+        model: Any = Saying(*([("send", json.dumps(turn.sent))] for turn in turns))
+        config = RunConfig(**QUIET) if exported else run_config(agent, **QUIET)
+        config.group_id = group
+        return told(await Runner.run(agent.clone(model=model), "go", run_config=config))
+
+    first = await play("mine", RUNS[0])
+    check_turns(await play("other", OTHER), OTHER)
+    check_turns(first + await play("mine", RUNS[1]))
+    check_turns(await play(None, TURNS))
+    check_turns(await play(None, OTHER), OTHER)
 
 
 async def test_the_texts_are_those_of_a_profile_of_ones_own() -> None:

@@ -29,12 +29,14 @@ from support import PATIENT
 from toolcall_pipeline import ToolContext, ToolRegistry
 from toolcall_pipeline.mcp import REQUEST, add_server, make_server
 from toolcall_pipeline.middlewares import standard
+from turns import OTHER, RUNS, TURNS, Turn, check_turns
 
 BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
 DESKS = HERE / "support"
 NODE = BIN.parent / "node_modules"
-SERVE = [sys.executable, "-m", "toolcall_pipeline", "serve", "mcp_served_desk:make"]
+PROGRAM = [sys.executable, "-m", "toolcall_pipeline", "serve"]
+SERVE = [*PROGRAM, "mcp_served_desk:make"]
 SHORT = "--short" in os.environ.get("TOOLCALL_MCP", "")
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -87,6 +89,13 @@ def make_client(target: Any, mode: str, **options: Any) -> Any:
     return import_module("mcp.client.client").Client(target, mode=mode, **options)
 
 
+def start_over_stdio(command: list[str]) -> Any:
+    """What reaches a server in a process of its own, over stdin and stdout."""
+    stdio: Any = import_module("mcp.client.stdio")
+    parameters = stdio.StdioServerParameters(command=command[0], args=command[1:], cwd=str(DESKS), env=environment())
+    return stdio.stdio_client(parameters)
+
+
 @asynccontextmanager
 async def connect(transport: str, mode: str, **options: Any) -> AsyncGenerator[Any, None]:
     """A client of the SDK, connected to the tools of the desk."""
@@ -97,11 +106,7 @@ async def connect(transport: str, mode: str, **options: Any) -> AsyncGenerator[A
                 yield client
         return
     if transport == "stdio":
-        parameters = import_module("mcp.client.stdio").StdioServerParameters(
-            command=SERVE[0], args=SERVE[1:], cwd=str(DESKS), env=environment()
-        )
-        start = import_module("mcp.client.stdio").stdio_client(parameters)
-        async with make_client(start, mode, **options) as client:
+        async with make_client(start_over_stdio(SERVE), mode, **options) as client:
             yield client
         return
     pipeline = import_module("mcp_served_desk").make()
@@ -217,6 +222,39 @@ async def test_a_closed_tool_is_told(transport: str, mode: str) -> None:
             result = await client.call_tool("add", {"x": 1, "y": 2})
             assert kind_of(result) == (None if shown else "unavailable")
         group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("transport", "mode", "options", "is_known"),
+    [
+        ("stdio", "auto", [], True),
+        ("stdio", "legacy", [], True),
+        ("http", "legacy", [], True),  # in a session
+        ("http", "auto", ["--principal", "ops"], True),  # the client says which conversation it is
+        ("http", "auto", [], False),
+    ],
+)
+async def test_a_client_reads_what_changed_since_its_last_failure(
+    transport: str, mode: str, options: list[str], is_known: bool
+) -> None:
+    """Throughout a conversation that is known, and in no other one."""
+    command = [*PROGRAM, "turns:make", *options]
+
+    async def play(client: Any, name: str, turns: tuple[Turn, ...]) -> list[str]:
+        meta = {"toolcall/conversation": name}
+        return [text_of(await client.call_tool("send", turn.sent, meta=meta)) for turn in turns]
+
+    async with AsyncExitStack() as stack:
+        url = stack.enter_context(serve_http(*command))[1] if transport == "http" else ""
+        reach = import_module("mcp.client.streamable_http").streamable_http_client
+        clients = [
+            await stack.enter_async_context(make_client(reach(url) if url else start_over_stdio(command), mode))
+            for _ in range(2)
+        ]
+        texts = await play(clients[0], "mine", RUNS[0])
+        check_turns(await play(clients[1], "other", OTHER), OTHER)
+        texts += await play(clients[0], "mine", RUNS[1])
+    check_turns(texts, TURNS if is_known else tuple(map(Turn.as_first, TURNS)))
 
 
 @pytest.mark.parametrize("mode", ["legacy"] if SHORT else ["auto", "legacy"])

@@ -49,6 +49,7 @@ from toolcall_pipeline.mcp.stdio_transport import StdioTransport
 from toolcall_pipeline.messages import Audio, File, Image, Link
 from toolcall_pipeline.middlewares import Trace, standard
 from toolcall_pipeline.tools.output_forms import find_form
+from turns import OTHER, RUNS, Turn, check_turns, send
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 Message = dict[str, Any]
@@ -774,24 +775,16 @@ async def test_no_two_running_calls_of_a_conversation_have_one_id(is_known: bool
 async def test_a_client_reads_what_changed_since_its_last_failure() -> None:
     """A connection is a conversation; another one begins anew."""
     tools = ToolRegistry()
+    tools.tool(effect="read")(send)
+    served, mine, other, last = serve(tools), Session(), Session(), iter(range(100))
 
-    @tools.tool(effect="read")
-    async def send(to: str, date: int) -> str:
-        return "sent"
+    async def play(session: Session, turns: tuple[Turn, ...]) -> list[str]:
+        who: Any = {"served": served, "session": session}
+        return [text_of(await ask(tools, "send", turn.sent, request_id=next(last), **who)) for turn in turns]
 
-    served, mine, other = serve(tools), Session(), Session()
-    half: Message = {"to": "a"}
-    sent: list[tuple[Message, Session]] = [({}, mine), (half, other), (half, mine), (half, mine), (half, mine)]
-    texts = [
-        text_of(await ask(tools, "send", arguments, served=served, session=session, request_id=number))
-        for number, (arguments, session) in enumerate(sent)
-    ]
-    assert [text.splitlines()[-1] for text in texts[2:4]] == [
-        "`to` is fixed, `date` is still wrong.",
-        "These are the same arguments as before.",
-    ]
-    assert "it was refused 3 times" in texts[4]
-    assert not any("fixed" in text for text in texts[:2])
+    first = await play(mine, RUNS[0])
+    check_turns(await play(other, OTHER), OTHER)
+    check_turns(first + await play(mine, RUNS[1]))
 
 
 @pytest.mark.parametrize(
