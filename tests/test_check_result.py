@@ -174,7 +174,9 @@ class Pretending:
 )
 async def test_an_odd_text_hides_no_effect(said: Any, kind: str) -> None:
     """A text whose methods fail is read, what only pretends to be one is a bug; the effect is known in both cases."""
-    outcome = await _pipeline(Once(1), int, "mutating", lambda _params, _value: said).call("probe", {}, conversation="c")
+    outcome = await _pipeline(Once(1), int, "mutating", lambda _params, _value: said).call(
+        "probe", {}, conversation="c"
+    )
     assert isinstance(outcome, Failure)
     assert outcome.failure().kind == kind
 
