@@ -19,7 +19,6 @@ from .retry import Retry as Retry
 from .reword import Reword as Reword
 from .shape import Shape as Shape
 from .standard_stack import standard as standard
-from .store_watch import watch_store as watch_store
 from .switchboard import Switchboard as Switchboard
 from .timeout import Timeout as Timeout
 from .trace import Trace as Trace

@@ -23,7 +23,17 @@ from ..engine.guards import Guard, Guards, landed_of
 from ..once.decision import decide
 from ..once.in_process import Flight, ask_verify, read_end, settle_lost, tell_part
 from ..once.kept_outcomes import NOT_KEPT, read_outcome, write_outcome
-from ..once.ledger_records import UNDECIDED, Claim, Delivery, Known, Names, Records, Seen, read_lost, read_open
+from ..once.ledger_records import (
+    UNDECIDED,
+    Claim,
+    Delivery,
+    Known,
+    Names,
+    Records,
+    Seen,
+    Undecided,
+    find_undecided,
+)
 from ..once.owners import Owner, lives
 from ..once.row_versions import VERSION, NewerRowError, check_version, read_mark
 from ..policies.plan import remark_on_plan
@@ -54,27 +64,6 @@ class _Lease(Guard):
         if self.ended:
             return Failure(NotExecuted("the call has been answered"))
         return None if self.owner.may_begin else _away(self.tool, "the lease of this process ended")
-
-
-@attrs.frozen
-class Undecided:
-    """A call that may have taken effect.
-
-    Attributes:
-        id: For `Ledger.resolve`.
-        tool: The name of its tool.
-        key: The idempotency key of its body; "": it had none.
-        principal: Who asked.
-        conversation: Where.
-        at: When it began, in seconds since the epoch.
-    """
-
-    id: str
-    tool: str
-    key: str
-    principal: str
-    conversation: str
-    at: float
 
 
 @attrs.define(eq=False)
@@ -485,17 +474,7 @@ class Ledger:
         Raises:
             StoreError: The store gave no answer.
         """
-        found: list[Undecided] = []
-        for _, intent in await self._records.list("i/"):
-            tool, about = intent["tool"], (intent["principal"], intent["conversation"])
-            for id_, kept in intent["lost"].items():
-                key, _, at, _ = read_lost(kept)
-                found.append(Undecided(id_, tool, key, *about, at))
-            for id_, kept in intent["open"].items():
-                owner, key, _ = read_open(kept)
-                if not await lives(self.store, owner, id_):
-                    found.append(Undecided(id_, tool, key, *about, intent["at"]))
-        return sorted(found, key=lambda each: each.at)
+        return await find_undecided(self.store)
 
     async def show(self, id_: str, /) -> dict[str, Any]:
         """The record of a delivery, as JSON; ``{}``: none. Arguments are never kept.

@@ -7,6 +7,7 @@ from . import middlewares as middlewares
 from . import telemetry as telemetry
 from .approvals import Approval as Approval
 from .approvals import Approvals as Approvals
+from .approvals.store_watch import watch_store as watch_store
 from .base.forking import register_after_fork as register_after_fork
 from .base.setup_error import SetupError as SetupError
 from .engine.batch import gather as gather

@@ -13,8 +13,8 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from global_meters import as_global_provider, read_points
 from support import PATIENT
-from toolcall_pipeline import Approvals, Pipeline, SetupError, ToolRegistry
-from toolcall_pipeline.middlewares import Approve, Ledger, standard, watch_store
+from toolcall_pipeline import Approvals, Pipeline, SetupError, ToolRegistry, watch_store
+from toolcall_pipeline.middlewares import Approve, Ledger, standard
 from toolcall_pipeline.stores import Entry, Memory, SQLite, Store, StoreError
 from toolcall_pipeline.testing import FakeClock
 

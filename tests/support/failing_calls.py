@@ -17,8 +17,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from prometheus_client import CollectorRegistry, start_http_server
 
 from global_meters import as_global_provider
-from toolcall_pipeline import Pipeline, Tool, ToolRegistry
-from toolcall_pipeline.middlewares import Approve, Retry, Trace, standard, watch_store
+from toolcall_pipeline import Pipeline, Tool, ToolRegistry, watch_store
+from toolcall_pipeline.middlewares import Approve, Retry, Trace, standard
 from toolcall_pipeline.stores import Change, SQLite, Store, StoreError
 from toolcall_pipeline.testing import FakeClock
 

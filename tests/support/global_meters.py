@@ -11,7 +11,7 @@ from opentelemetry import metrics
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from toolcall_pipeline.middlewares.store_watch import make_gauges
+from toolcall_pipeline.approvals.store_watch import make_gauges
 from toolcall_pipeline.stores.durations import find_durations
 
 

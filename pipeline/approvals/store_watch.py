@@ -11,14 +11,14 @@ import anyio
 import attrs
 from opentelemetry import metrics
 
-from ..approvals import Approvals
 from ..base import semconv, timing
 from ..base.event_loops import get_event_loop
 from ..base.forking import register_after_fork
 from ..base.options import check_number
+from ..once.ledger_records import find_undecided
 from ..privacy import get_logger
 from ..stores import Store
-from .ledger import Ledger
+from .approvals import Approvals
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Observation
@@ -54,7 +54,7 @@ class _Watch:
         try:
             with timing.move_on_after(self.every):
                 pending = [each.at for each in await Approvals(self.store).pending()]
-                undecided = [each.at for each in await Ledger(self.store).undecided()]
+                undecided = [each.at for each in await find_undecided(self.store)]
                 found = {
                     semconv.PENDING_METRIC: len(pending),
                     semconv.PENDING_AGE_METRIC: _age(pending),
