@@ -39,9 +39,9 @@ class CheckResult:
 
     A result that is wrong becomes `ExecutionFailed`; its text says what is wrong, and after a call that changes
     something also that this has happened. It is not repeated, and an equal call is not refused for it. An ``ensure``
-    that raises, or takes longer than ``verify_timeout`` of the tool, is a bug of its author, `Crashed`. What is checked
-    is the JSON that a model would read; of a result in parts, such as one of MCP, the structured content, or nothing if
-    it has none.
+    that raises, or is async and takes longer than the tool's ``verify_timeout``, is a bug of its author, `Crashed`.
+    What is checked is the JSON that a model would read; of a result in parts, such as one of MCP, the structured
+    content, or nothing if it has none.
 
     `standard` has this stage once a tool of its registry declares one of the two.
 

@@ -150,23 +150,13 @@ async def test_the_effect_of_a_wrong_result_is_known(said: Any, effect: Effect, 
     assert once.runs == (2 if stored and effect != "read" else 3)
 
 
-class Lying(str):
-    """A text whose methods have bugs."""
-
-    __slots__ = ()
-
-    def rstrip(self, _chars: str | None = None, /) -> Any:
-        raise ZeroDivisionError
-
-    __len__ = __format__ = __str__ = rstrip  # type: ignore[assignment]
+def fail(*_: object) -> Any:
+    raise ZeroDivisionError
 
 
-class Pretending:
-    """No text, though its class says so."""
-
-    @property
-    def __class__(self) -> Any:
-        return str
+# A text whose methods have bugs, and what is no text, though its class says so.
+Lying: Any = type("Lying", (str,), dict.fromkeys(("__str__", "__len__", "__format__", "rstrip"), fail))
+Pretending: Any = type("Pretending", (), {"__class__": property(lambda _: str)})
 
 
 @pytest.mark.parametrize(
@@ -174,9 +164,11 @@ class Pretending:
 )
 async def test_an_odd_text_hides_no_effect(said: Any, kind: str) -> None:
     """A text whose methods fail is read, what only pretends to be one is a bug; the effect is known in both cases."""
-    outcome = await _pipeline(Once(1), int, "mutating", lambda _params, _value: said).call(
-        "probe", {}, conversation="c"
-    )
+
+    def ensure(_params: Mapping[str, Any], _value: object) -> Any:
+        return said
+
+    outcome = await _pipeline(Once(1), int, "mutating", ensure).call("probe", {}, conversation="c")
     assert isinstance(outcome, Failure)
     assert outcome.failure().kind == kind
 

@@ -126,6 +126,16 @@ async def test_others_are_no_part_of_it(pipeline: Pipeline, other: dict[str, str
     assert "`to` is fixed" in await say("send", {"to": "a"})
 
 
+async def test_who_cannot_be_a_key_is_answered(pipeline: Pipeline) -> None:
+    """A principal that has no hash is compared with nobody, and ends no call in an exception after its body ran."""
+    odd: Any = {"id": 1}
+    await talk(pipeline)("send", {})  # so that there is something to compare with
+    say = talk(pipeline, principal=odd)
+    assert [await say("send", {"to": "a"}) for _ in "ab"] == [await talk(pipeline, "d")("send", {"to": "a"})] * 2
+    assert await say("send", {"to": "a", "date": 1}) == "sent"
+    assert (await pipeline.report(Call("send", {}, conversation="c", principal=odd))).outcome is not None
+
+
 @pytest.mark.parametrize("reply", ["", "r"])
 async def test_calls_that_came_together_are_not_compared(pipeline: Pipeline, reply: str) -> None:
     """They are with those of the reply before; of several, only the same arguments are told, and no success forgets."""

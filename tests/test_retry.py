@@ -200,8 +200,8 @@ async def test_policies_by_tool_and_kind(name: str, error: TimedOut | Transient,
 
 async def test_kinds_may_be_an_iterator() -> None:
     """It gives its kinds once, to whoever asks first; each call is judged by all of them."""
-    inside = script(*[Failure(Transient())] * 4)
-    retry = Retry(2, kinds=iter(("transient",)), sleep=Waits())  # type: ignore[arg-type]  # a program may not be checked
+    inside, kinds = script(*[Failure(Transient())] * 4), cast("Any", iter(("transient",)))
+    retry = Retry(2, kinds=kinds, sleep=Waits())
     for _ in range(2):
         await retry(a_call(), inside)
     assert len(inside.calls) == 4

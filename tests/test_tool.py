@@ -311,6 +311,24 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
 ]
 
 
+FLAGS = ("context", "polling", "hidden", "composite", "one_request")
+OF_ANOTHER_TYPE = [
+    *((flag, given, "a bool") for flag in FLAGS for given in ("no", 1, None)),
+    *(("description", given, "a str") for given in (3, b"text", ["text"])),
+    *(("verify_with", given, "a str or None") for given in (3, ["read"], True)),
+]
+
+
+@pytest.mark.parametrize(("option", "given", "allowed"), OF_ANOTHER_TYPE)
+def test_an_option_of_another_type_is_refused(option: str, given: Any, allowed: str) -> None:
+    """Text that says "no" is true, so it would switch an option on; `one_request` lets a call run again."""
+    told = f"^read: `{option}` must be {allowed}, not "
+    with pytest.raises(SetupError, match=told):
+        unchecked(**{option: given})(read)
+    with pytest.raises(SetupError, match=told):
+        Tool.from_schema(name="read", parameters={"type": "object"}, handler=read, **{option: given})
+
+
 def raw(parameters: Any) -> Tool[..., Any]:
     return Tool.from_schema(name="probe", parameters=parameters, handler=nothing)
 

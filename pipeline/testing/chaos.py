@@ -12,7 +12,7 @@ import attrs
 from returns.result import Failure, Success
 
 from ..base import timing
-from ..base.options import check_number, is_function, is_number, read_names, refuse
+from ..base.options import check_number, is_function, is_number, is_type, read_names, refuse
 from ..engine.call import Outcome, ValidCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Crashed
@@ -89,7 +89,7 @@ class Chaos:
     delay: float = attrs.field(default=1.0, validator=is_number(least=0, unit="seconds"))
     make_error: Callable[[], Exception] = attrs.field(default=ConnectionError, validator=is_function())
     tools: Collection[str] | None = None
-    seed: int | None = None
+    seed: int | None = attrs.field(default=None, validator=is_type(int, optional=True))
     dice: Callable[[], float] | None = attrs.field(default=None, validator=is_function(optional=True), repr=False)
     sleep: Callable[[float], Awaitable[None]] = attrs.field(
         default=timing.sleep, validator=is_function(may_be_async=True), repr=False

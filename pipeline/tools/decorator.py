@@ -9,6 +9,7 @@ import attrs
 from typing_extensions import Unpack
 
 from ..base.introspection import get_docstring, get_open_parameters
+from ..base.options import check_type
 from ..base.setup_error import SetupError
 from ..parameters.docstrings import read_description
 from .context import ToolContext
@@ -278,6 +279,7 @@ def _make_tool(
     name = name or getattr(function, "__name__", None)
     if name is None or name == "<lambda>":
         raise SetupError(f"@tool needs `name` for {function!r}, which has no name of its own")
+    check_type(name, "context", context, bool)
     left = get_open_parameters(function)
     check_parameters(name, function, left, context=context)
     check_resource(name, options.get("resource"), [parameter.name for parameter in left[context:]])

@@ -10,6 +10,7 @@ import attrs
 from typing_extensions import Unpack
 
 from ..base.introspection import is_async, unwrap
+from ..base.options import check_type
 from ..base.setup_error import SetupError
 from ..engine.errors import ToolError
 from ..parameters import Parameters, Parse, Undeclared, check_schema, copy_containers
@@ -195,6 +196,7 @@ class Tool(Generic[P, T]):
 
         if parameters is not None and not isinstance(cast("object", parameters), Mapping):
             raise SetupError(f"{name}: `parameters` must be a JSON Schema, which is a mapping, not {parameters!r}")
+        check_type(name, "context", context, bool)
         check_schema(parameters, name)  # before it is copied: a deep one has no copy
         properties: Any = (parameters or {}).get("properties")
         names = list(cast("Mapping[str, Any]", properties)) if isinstance(properties, Mapping) else []

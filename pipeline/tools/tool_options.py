@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast, get_args
 
 from ..base.introspection import is_async, unwrap
-from ..base.options import check_count, check_function, check_number, refuse
+from ..base.options import check_count, check_function, check_number, check_type, refuse
 from ..base.setup_error import SetupError
 from ..engine.errors import ToolError
 from ..parameters import Undeclared, check_schema
@@ -33,6 +33,7 @@ Ensure: TypeAlias = Callable[[Mapping[str, Any], Any], str | Awaitable[str | Non
 # The meaning of an empty Maybe: a kind of error, a ToolFailed that says more, or None: a success that holds None.
 Nothing: TypeAlias = Kind | ToolFailed | None
 Revealed: TypeAlias = type[Exception] | tuple[type[Exception], ...]
+_FLAGS = ("context", "polling", "hidden", "composite", "one_request")
 
 
 class ToolOptions(TypedDict, total=False):
@@ -102,6 +103,7 @@ def check_tool(tool: Tool[..., Any]) -> None:
     if tool.detect is not None and (not callable(cast("object", tool.detect)) or is_async(tool.detect)):
         refuse(tool.name, "detect", "a sync function", tool.detect)
     _check_nothing(tool)
+    _check_types(tool)
     check_function(tool.name, "verify", tool.verify, optional=True, may_be_async=True)
     check_function(tool.name, "ensure", tool.ensure, optional=True, may_be_async=True)
     check_number(tool.name, "verify_timeout", tool.verify_timeout, above=0, infinite=True, unit="seconds")
@@ -114,6 +116,13 @@ def check_tool(tool: Tool[..., Any]) -> None:
     check_number(tool.name, "timeout", tool.timeout, above=0, infinite=True, optional=True, unit="seconds")
     check_count(tool.name, "attempts", tool.attempts, optional=True)
     _check_function(tool)
+
+
+def _check_types(tool: Tool[..., Any]) -> None:
+    for flag in _FLAGS:
+        check_type(tool.name, flag, getattr(tool, flag), bool)
+    check_type(tool.name, "description", tool.description, str)
+    check_type(tool.name, "verify_with", tool.verify_with, str, optional=True)
 
 
 def _check_function(tool: Tool[..., Any]) -> None:

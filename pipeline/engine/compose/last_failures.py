@@ -128,13 +128,18 @@ class LastFailures:
     def tell(self, call: Call, reached: object, outcome: Outcome) -> Outcome:
         """The failed outcome of a call in a conversation, whose error says what changed, or how often it was sent."""
         error: Any = cast("Failure[Any]", outcome).failure()
-        now = self._describe(call, error)
-        with self._lock:
-            change, times = self._note(call, _find_name(call, reached), now, type(error))
+        change, times = self._find_change(call, reached, error)
         if times >= _FROM:
             return Failure(error.sent_again(times))
         return Failure(error.since_last(change)) if change else outcome
 
+    @or_default(("", 0))  # a principal or a conversation that cannot be a key: nothing is known of the calls before
+    def _find_change(self, call: Call, reached: object, error: Any) -> tuple[str, int]:
+        now = self._describe(call, error)
+        with self._lock:
+            return self._note(call, _find_name(call, reached), now, type(error))
+
+    @or_default(None)  # as above
     def find_failure(self, call: Call, reached: object) -> tuple[str, int] | None:
         """The failure that a call answers, if it does: the kind of the first one, and how often its tool has failed."""
         with self._lock:
@@ -144,6 +149,7 @@ class LastFailures:
                 return None
             return last.first, last.failed
 
+    @or_default(None)  # as above
     def forget(self, call: Call, reached: object) -> None:
         """A call of this tool succeeded: what comes next has nothing to be compared with."""
         asker, name = (call.principal, call.conversation), _find_name(call, reached)
