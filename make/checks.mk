@@ -99,7 +99,7 @@ test-operations: .venv/dev build/prometheus  ## the alert rules and the dashboar
 
 test-mcp: $(if $(findstring --short,$(ARGS)),.venv-mcp/done,.venv-mcp/node)  ## toolcall proxy, add_server and toolcall serve with real servers and clients; ARGS=--short takes two minutes, without npm
 	TOOLCALL_MCP=$(ARGS) .venv-mcp/bin/pytest tests/mcp_real_servers.py tests/mcp_added_tools.py tests/mcp_served_tools.py \
-		tests/mcp_asking_tools.py tests/mcp_urls.py tests/mcp_odd_answers.py
+		tests/mcp_asking_tools.py tests/mcp_kept_results.py tests/mcp_urls.py tests/mcp_odd_answers.py
 	.venv-mcp/bin/python -m benchmarks.scale.mcp_proxy --check $(ARGS)
 	.venv-mcp/bin/python -m benchmarks.scale.mcp_serve --check $(ARGS)
 

@@ -134,6 +134,11 @@ class Shape:
         self._reader = name
         return self._kept
 
+    @property
+    def kept(self) -> tuple[str, KeptResults] | None:
+        """The name of the tool that reads what is kept, and what is kept; None: nothing is."""
+        return None if self._kept is None else (self._reader, self._kept)
+
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome, bounded."""
         outcome = await call_next(call)

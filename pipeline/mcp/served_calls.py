@@ -15,8 +15,10 @@ from ..engine.call import Call, Outcome, ResolvedCall, is_failure, is_success
 from ..engine.call_state import StateKey
 from ..engine.compose import Pipeline
 from ..engine.errors import NeedsUserInput
+from ..messages import render
 from ..messages.text import replace_surrogates
 from ..messages.wording import Wording
+from ..stores import StoreError
 from ..telemetry import continued, follow
 from ..telemetry.attributes import OF_CALL
 from ..telemetry.event_rows import PROGRESS, Event
@@ -25,6 +27,7 @@ from .asking import ASKED, OURS, AskingCall, let_ask, serve_end
 from .asking_person import Question, ask_person, find_approvals, takes_forms
 from .client_wordings import ClientWordings
 from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, REPEATED, Message, name_request, write_call_id
+from .kept_resources import LONGEST, KeptResources, read_handle
 from .known_clients import KnownClients
 from .result_blocks import KIND, make_result
 from .served_tools import ServedTools
@@ -34,6 +37,8 @@ REQUEST: Final[StateKey[Any]] = StateKey("toolcall-pipeline.mcp-request")
 _FIRST_MODERN: Final = "2026"
 _LACKING: Final = -32021  # the code of an error: a capability of the client that the tool needs
 _STATE: Final = "requestState"  # of a request that brings the answers to questions
+# By the versions without a handshake: how long a client may keep it (ms), and for whom.
+PRIVATE: Final[Mapping[str, Any]] = {"ttlMs": 0, "cacheScope": "private"}
 _NO_PARENT: AbstractContextManager[None] = nullcontext()
 
 
@@ -70,6 +75,7 @@ class ServedCalls:
         self._pipeline, self._tools, self._clients = serve_end(pipeline), tools, clients
         self._wordings = ClientWordings(wordings, self._pipeline.wording)
         self._approvals = find_approvals(pipeline)
+        self._resources = KeptResources(pipeline)
         self._deps, self._read_principal = deps, read_principal
         self._error = error
         self._running: set[tuple[str, str, str]] = set()  # conversation, reply and id
@@ -90,15 +96,7 @@ class ServedCalls:
         """
         name, tool = self._tools.find(params.name)
         sent = context.params
-        call = Call(
-            name,
-            sent.arguments if type(sent) is _OddParams else params.arguments,
-            write_call_id(context.request_id),
-            "" if context.request is None else self._read_principal(),
-            self._deps,
-            wording=self._wordings.find(context),
-        )
-        call = self._clients.sign(call, context, self._pipeline)
+        call = self._sign(context, name, sent.arguments if type(sent) is _OddParams else params.arguments)
         key = call.conversation, call.reply, call.id
         if key in self._running:  # not of a client without a session, whose ids say nothing
             raise self._error(INVALID_REQUEST, REPEATED)
@@ -107,6 +105,46 @@ class ServedCalls:
             return await self._answer(context, call, tool)
         finally:
             self._running.discard(key)
+
+    async def read_resource(self, context: Any, params: Any) -> Message:
+        """Read a kept result as a whole. What refuses the tool that reads it refuses this: it is called first.
+
+        Args:
+            context: The `ServerRequestContext`.
+            params: The params as the SDK read them.
+
+        Returns:
+            The result of ``resources/read``.
+
+        Raises:
+            Exception: An error of the protocol: nothing is kept under this URI for this client, any more; a stage
+                refused it; the store gave no answer.
+        """
+        uri: str = params.uri
+        call = self._sign(context, self._resources.reader, {"handle": read_handle(uri) or "", "length": 1})
+        outcome = await self._run(call, context)
+        try:
+            found = await self._resources.read(call, uri) if is_success(outcome) else None
+        except StoreError:
+            raise self._error(INTERNAL_ERROR, "The kept results cannot be read now.", {"uri": uri}) from None
+        if found is not None:
+            return complete({**found, **PRIVATE}) if is_modern(context) else found
+        if is_failure(outcome) and (error := outcome.failure()).kind != "not_found":
+            raise self._error(INTERNAL_ERROR, str(render(outcome, call=call)), {"uri": uri, KIND: error.kind})
+        gone = f"No result of at most {LONGEST:,} characters is kept under this URI for this client."
+        raise self._error(INVALID_PARAMS, gone, {"uri": uri})
+
+    @property
+    def keeps_results(self) -> bool:
+        """Whether there may be kept results to read."""
+        return bool(self._resources.reader)
+
+    def _sign(self, context: Any, name: str, arguments: Any) -> Call:
+        """The call of the client that makes a request."""
+        principal = "" if context.request is None else self._read_principal()
+        call_id, wording = write_call_id(context.request_id), self._wordings.find(context)
+        call = Call(name, arguments, call_id, principal, self._deps, wording=wording)
+        return self._clients.sign(call, context, self._pipeline)
 
     async def _answer(self, context: Any, call: Call, tool: Tool[..., Any] | None) -> Message:
         may_ask = tool is None or tool.context or self._approvals is not None
@@ -148,6 +186,8 @@ class ServedCalls:
             resolved = self._pipeline.resolve(call)  # by an alias, or a form of the name that the pipeline accepts
             tool = resolved.tool if isinstance(resolved, ResolvedCall) else None
         result = make_result(outcome, None if tool is None else self._tools.find_form(tool), call.name, call)
+        if is_success(outcome) and (links := await self._resources.list_links(call, result)):
+            result["content"] = [*result["content"], *links]
         return complete(result) if is_modern(context) else result
 
     async def _run_decided(self, run: Callable[[Call, Any], Awaitable[Outcome]], call: Call, context: Any) -> Outcome:

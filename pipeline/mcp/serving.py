@@ -26,7 +26,7 @@ from .http_transport import OneAnswer
 from .jsonrpc import TOOLS_CALL, Message
 from .known_clients import KnownClients
 from .sdk_server import SdkServer
-from .served_calls import ServedCalls, complete, is_modern, with_odd_arguments
+from .served_calls import PRIVATE, ServedCalls, complete, is_modern, with_odd_arguments
 from .served_tools import ServedTools
 
 _NAME: Final = "toolcall"
@@ -99,9 +99,7 @@ def make_server(
     )
 
     async def list_tools(context: Any, _params: Any) -> Message:
-        result: Message = {"tools": tools.list_tools()}
-        # By the versions without a handshake: how long a client may keep it (ms), and for whom.
-        return complete({**result, "ttlMs": 0, "cacheScope": "private"}) if is_modern(context) else result
+        return _list("tools", tools.list_tools(), context)
 
     async def listen(context: Any, params: Any) -> Any:
         return await context.lifespan_context.listen(context, params)
@@ -123,6 +121,8 @@ def make_server(
         on_call_tool=calls.call_tool,
         on_subscriptions_listen=listen,
     )
+    if calls.keeps_results:  # else clients are told of no resources
+        _add_resources(server, sdk, calls)
     # To the constructor it would be deprecated; a client of the versions before 2026 may still ask for it.
     server.add_request_handler("logging/setLevel", sdk.types.SetLevelRequestParams, set_level)
     server.add_notification_handler("notifications/initialized", sdk.types.NotificationParams, greet)
@@ -142,6 +142,23 @@ def make_server(
     options = server.create_initialization_options
     server.create_initialization_options = partial(options, sdk.tool_changes(tools_changed=True))
     return server
+
+
+def _list(key: str, listed: list[Message], context: Any) -> Message:
+    """The result of a request for a list."""
+    result: Message = {key: listed}
+    return complete({**result, **PRIVATE}) if is_modern(context) else result
+
+
+def _add_resources(server: Any, sdk: SdkServer, calls: ServedCalls) -> None:
+    """Serve kept results by the links to them. No list names one: they are of one client, and come and go."""
+
+    async def list_none(key: str, context: Any, _params: Any) -> Message:
+        return _list(key, [], context)
+
+    for method, key in (("resources/list", "resources"), ("resources/templates/list", "resourceTemplates")):
+        server.add_request_handler(method, sdk.types.PaginatedRequestParams, partial(list_none, key))
+    server.add_request_handler("resources/read", sdk.types.ReadResourceRequestParams, calls.read_resource)
 
 
 def join_principal(parts: Iterable[str | None]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -20,6 +21,8 @@ _TOGETHER: Final = 4  # pieces in one write
 _MANY: Final = 100  # texts of one principal in one conversation
 _TRIES: Final = 100  # of a write that another one overtook
 _SURROGATES: Final = "surrogatepass"
+_AS_SHOWN: Final = "replace"  # a lone surrogate is shown as a question mark
+HANDLE: Final = re.compile("res_[0-9a-f]{24}")  # one of `make_handle` in a text
 
 
 class Match(NamedTuple):
@@ -27,6 +30,13 @@ class Match(NamedTuple):
 
     at: int
     around: str
+
+
+class Kept(NamedTuple):
+    """How long a text is: in characters, and in bytes of UTF-8."""
+
+    characters: int
+    size: int
 
 
 @attrs.frozen
@@ -55,20 +65,29 @@ class KeptResults:
             NotPlainError: The principal has no form as a text.
         """
         home = _find_home(who)
-        size = sum(len(part.encode(errors=_SURROGATES)) for part in _cut(text))
+        size = sum(len(part.encode(errors=_AS_SHOWN)) for part in _cut(text))
         if size > self.most or not await self._make_room(home, handle, size):
             return False
         changes: list[Change] = []
         for number, part in enumerate(_cut(text)):
-            changes.append(self._put(f"{home}/{handle}/{number}", part.encode(errors=_SURROGATES)))
+            changes.append(self._put(f"{home}/{handle}/{number}", part.encode(errors=_AS_SHOWN)))
             if len(changes) == _TOGETHER:
                 await self.store.write(*changes)
                 changes = []
-        await self.store.write(*changes, self._put(f"{home}/{handle}", str(len(text)).encode()))
+        await self.store.write(*changes, self._put(f"{home}/{handle}", f"{len(text)} {size}".encode()))
         return True
 
     async def count(self, who: tuple[object, str], handle: str) -> int | None:
-        """The characters of a text; None: there is none under this handle, for this caller, any more.
+        """The characters of a text; None: as `find`.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        found = await self.find(who, handle)
+        return None if found is None else found.characters
+
+    async def find(self, who: tuple[object, str], handle: str) -> Kept | None:
+        """How long a text is; None: there is none under this handle, for this caller, any more.
 
         Raises:
             StoreError: The store gave no answer.
@@ -76,7 +95,7 @@ class KeptResults:
         if "/" in handle or len(handle) > 100:  # noqa: PLR2004  # no handle of ours
             return None
         entry = await self.store.get(f"{_find_home(who)}/{handle}")
-        return None if entry is None else int(entry.value)
+        return None if entry is None else Kept(*map(int, entry.value.split()))
 
     async def read(self, who: tuple[object, str], handle: str, start: int, length: int) -> str | None:
         """A part of a text; None: it is gone.
@@ -129,7 +148,7 @@ class KeptResults:
 
     async def _load(self, who: tuple[object, str], handle: str, number: int) -> str | None:
         entry = await self.store.get(f"{_find_home(who)}/{handle}/{number}")
-        return None if entry is None else entry.value.decode(errors=_SURROGATES)
+        return None if entry is None else entry.value.decode()
 
     def _put(self, key: str, value: bytes) -> Change:
         return Change(key, value, ANY, self.seconds)
