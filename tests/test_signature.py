@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import math
 from collections.abc import Callable, Mapping
 from datetime import date
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, Union, cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import BaseModel, FailFast, Field
 from typing_extensions import Unpack
 
+import json_values
 from shapes import MISSING, TYPES, Color, Options, Point, both, taking
 from toolcall_pipeline import InvalidParams, SetupError, ToolRegistry, is_success, tool
 from toolcall_pipeline.middlewares import standard
@@ -250,3 +254,67 @@ async def test_metadata_of_any_kind_may_stand_beside_a_type() -> None:
     tools = ToolRegistry()
     tools.register(made)
     assert is_success(await standard(tools).run(made, a=[1], b=[2]))
+
+
+_builtins: st.SearchStrategy[Any] = st.recursive(
+    st.sampled_from((str, int, float, bool, Any, object, list, dict, Literal["a", "x"], Literal["x", "a"])),
+    lambda inner: st.one_of(
+        inner.map(lambda hint: cast("Any", list)[hint]),
+        inner.map(lambda hint: cast("Any", dict)[str, hint]),
+        inner.map(lambda hint: Union[hint, None]),  # noqa: UP007  # Literal and Any too
+        st.tuples(inner, inner).map(lambda pair: Union[pair]),  # noqa: UP007  # of any types
+    ),
+    max_leaves=4,
+)
+
+
+def taking_each(hints: Mapping[str, Any], optional: frozenset[str]) -> Callable[..., None]:
+    """Make a function of these keyword parameters; the optional ones are None by default."""
+
+    def probe(**more: Any) -> None: ...
+
+    empty, keyword = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
+    cast("Any", probe).__signature__ = inspect.Signature(
+        [
+            inspect.Parameter(name, keyword, annotation=hint, default=None if name in optional else empty)
+            for name, hint in hints.items()
+        ]
+    )
+    return probe
+
+
+@pytest.mark.hypothesis
+@settings(deadline=None, max_examples=300)
+@given(
+    st.dictionaries(st.sampled_from("abx"), _builtins),
+    st.frozensets(st.sampled_from("abx")),
+    st.lists(st.dictionaries(st.sampled_from("abxy"), json_values.values), max_size=4),
+)
+def test_a_builtin_type_is_read_as_pydantic_reads_it(
+    hints: dict[str, Any], optional: frozenset[str], sent: list[dict[str, Any]]
+) -> None:
+    """What is known of builtin types joins to the schema and the values of the same types with a note beside them.
+
+    A type with a note beside it is read anew each time, with its whole signature.
+    """
+    joined = tool(name="probe")(taking_each(hints, optional))
+    noted = {name: Annotated[hint, object()] for name, hint in hints.items()}  # typing would return an equal type
+    whole = tool(name="probe")(taking_each(noted, optional))
+    assert json.dumps(joined.definition()) == json.dumps(whole.definition())
+    for arguments in sent:
+        assert repr(both(joined, arguments)) == repr(both(whole, arguments))
+
+
+def test_equal_unions_in_another_order_are_read_apart() -> None:
+    """``int | str`` equals ``str | int`` in Python, and a model reads them in the order that the author wrote."""
+    shown = [taking(hint).definition()["parameters"]["properties"]["x"]["anyOf"] for hint in (int | str, str | int)]
+    assert shown[0] == shown[1][::-1]
+
+
+def test_a_schema_is_not_changed_through_another_tool() -> None:
+    """Each tool has a copy of what is known of a type: a default of one is not shown by the next."""
+    assert "default" in taking(list[int], []).definition()["parameters"]["properties"]["x"]
+    assert taking(list[int]).definition()["parameters"]["properties"]["x"] == {
+        "type": "array",
+        "items": {"type": "integer"},
+    }
