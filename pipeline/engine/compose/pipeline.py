@@ -185,7 +185,18 @@ class Pipeline(StageList):
         """Open, close and remember as another one does, whose stages these are."""
         self._origin = other  # a tool such as `batch` lives as long as the pipeline it is attached to
         self._lifetime, self._worded = other._lifetime, other._worded
-        self._run_with(Runner(self.entries, self.registries, self.wording, self.promises, other._runner))
+        self.remember_with(other)
+
+    def remember_with(self, other: Pipeline, /) -> Self:
+        """This pipeline, before its first call, with the memory of conversations that another one has.
+
+        It knows what the other one's calls have failed with, and which of them run, also where its tools are others.
+        """
+        base = self.unbound
+        base._run_with(  # noqa: SLF001  # of this very class
+            Runner(base.entries, base.registries, base.wording, base.promises, other.unbound._runner)  # noqa: SLF001  # as above
+        )
+        return cast("Self", self.bind_alike(base))
 
     def _remake(self, entries: tuple[Stage, ...], wording: Wording | None = None) -> Self:
         make: Any = type(self)
