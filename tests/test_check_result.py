@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
@@ -132,7 +133,10 @@ async def test_a_wrong_result_is_told(form: Any, value: object, told: str, effec
 @pytest.mark.parametrize("effect", [each for each in get_args(Effect) if each != "keyed"])
 @pytest.mark.parametrize("said", ["it is wrong", ZeroDivisionError, 5])
 async def test_the_effect_of_a_wrong_result_is_known(said: Any, effect: Effect, *, stored: bool) -> None:
-    """The kind is execution, or internal for a bug of ensure; the same delivery is answered, and an equal call runs."""
+    """The kind is execution, or internal for a bug of ensure; the same delivery is answered, and an equal call runs.
+
+    Whichever of them it is, the model reads that the call has taken effect.
+    """
 
     def ensure(_params: Mapping[str, Any], _value: object) -> Any:
         if said is ZeroDivisionError:
@@ -144,6 +148,9 @@ async def test_the_effect_of_a_wrong_result_is_known(said: Any, effect: Effect, 
     async with _pipeline(once, dict[str, int], effect, ensure, **store) as pipeline:
         run = pipeline.with_(conversation="c", principal="p")
         outcomes = [await run.call("probe", {}, id=id_) for id_ in ("1", "1", "2")]
+    for profile in ("default", "llmproc", "rfc015", "structured", "agentopia"):
+        assert [DONE in render(each, profile=profile) for each in outcomes] == [effect != "read"] * 3
+    assert DONE in render(pickle.loads(pickle.dumps(outcomes[-1]))) or effect == "read"
     kinds = {outcome.failure().kind for outcome in outcomes if isinstance(outcome, Failure)}
     assert kinds == {"execution" if isinstance(said, str) else "internal"}
     assert len(outcomes) == 3
