@@ -248,6 +248,48 @@ def test_ensure_must_be_a_function() -> None:
         ToolRegistry().tool(ensure=wrong)(echo)
 
 
+NO_SCHEMAS: list[dict[Any, Any]] = [
+    {"type": "nonsense"},
+    {"properties": 5},
+    {"type": "object", "properties": {"n": {"type": "nonsense"}}},
+    {"items": [{}]},
+    {"required": [1]},
+    {"$ref": "#/$defs/none"},
+    {"$ref": "http://127.0.0.1/schema"},
+    {"type": "string", "pattern": "("},
+    {"const": object()},
+    {"const": "\ud800"},
+    {1: 2},
+]
+
+
+@pytest.mark.parametrize("schema", NO_SCHEMAS, ids=lambda schema: ascii(schema)[:30])
+def test_a_schema_of_results_that_is_none_is_refused(schema: dict[Any, Any]) -> None:
+    """It is a SetupError when the tool is made, however it is made, as for its parameters."""
+    make: list[Callable[[], object]] = [
+        lambda: ToolRegistry().tool(output_schema=schema)(echo),
+        lambda: Tool.from_schema(name="echo", parameters=None, handler=echo, output_schema=schema),
+    ]
+    for each in make:
+        with pytest.raises(SetupError, match="echo"):
+            each()
+
+
+@pytest.mark.parametrize("schema", NO_SCHEMAS[:3], ids=ascii)
+async def test_a_server_whose_schema_of_results_is_none_is_served(
+    schema: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its tool is offered without that schema, and the log says so."""
+
+    async def give(_name: str, _arguments: Any, _tell: Any) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": "said"}], "isError": False, "structuredContent": {"count": 1}}
+
+    tools = ToolRegistry()
+    async with add(tools, ScriptedServer(definition(outputSchema=schema), answer=give)):
+        assert isinstance(await standard(tools).call("read", {}), Success)
+    assert "the output schema of read is left out" in caplog.text
+
+
 def test_it_stands_where_no_wrong_result_is_kept() -> None:
     """`standard` has the stage where a tool declares something, and a cache inside of it is refused."""
     tools = ToolRegistry()
