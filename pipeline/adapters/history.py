@@ -162,11 +162,7 @@ def _with_id(call: Call, taken: set[str], make_id: Callable[[], str], pattern: r
 
 
 def list_messages(messages: object) -> list[Any]:
-    """The messages of a conversation as plain data.
-
-    Raises:
-        SetupError: It is no list.
-    """
+    """The messages of a conversation as plain data; SetupError if it is no list."""
     if not isinstance(messages, (list, tuple)):
         raise SetupError(f"repair takes the list of messages of a request, not a {type(messages).__name__}")
     return [to_plain(each) for each in cast("list[Any]", messages)]
@@ -206,11 +202,6 @@ def join_turns(units: Iterable[Unit], role: str, key: str) -> list[dict[str, Any
     """The messages of a provider that takes all answers of a turn as the first blocks of one message of the user.
 
     What the user says next stands behind them in that message.
-
-    Args:
-        units: The conversation; a unit that is no answer is a whole message.
-        role: The role of the message that answers.
-        key: Where a message has its blocks.
     """
     messages: list[dict[str, Any]] = []
     is_open = False  # the last message holds answers

@@ -52,15 +52,7 @@ class Provider:
         )
 
     def refuse_others(self, reply: object, events: Iterable[object]) -> None:
-        """Refuse a reply that the adapter of another provider reads, or none: it would have no calls here.
-
-        Args:
-            reply: The reply.
-            events: The events of a stream, or the items of a list.
-
-        Raises:
-            SetupError: It is of another provider.
-        """
+        """Raise SetupError for a reply of another provider: it would have no calls here."""
         for each in (reply, *events):
             theirs = next((provider for provider in _ALL if provider.owns(each)), self)
             if theirs.owns is not self.owns:  # Mistral's format is read as OpenAI's

@@ -35,11 +35,7 @@ class Asker:
 
     @classmethod
     def load(cls, deps: str | None, principal: str, conversation: str) -> Asker:
-        """Import the factory; it is called by `bind`.
-
-        Raises:
-            CommandError: There is no such function, or it has required parameters.
-        """
+        """Import the factory, which `bind` calls; CommandError if there is none, or it has required parameters."""
         if deps is None:
             return cls(None, principal, conversation)
         factory = load_object(deps, "FACTORY")
@@ -50,11 +46,7 @@ class Asker:
 
     @asynccontextmanager
     async def bind(self, pipeline: Pipeline) -> AsyncGenerator[Pipeline]:
-        """The pipeline of a block, with the deps, which are closed after it. One that fails to close is logged.
-
-        Raises:
-            CommandError: The factory raised an exception, or the deps do not open.
-        """
+        """The pipeline of a block, with the deps, which are closed after it. One that fails to close is logged."""
         if self._factory is None:
             yield pipeline.with_(principal=self.principal, conversation=self.conversation)
             return

@@ -64,10 +64,6 @@ def inherit_context(call: Call, earlier: Call) -> Call:
     That is its principal, deps, conversation, time limit and state. An adapter need not know them, and without them a
     rate limit or an approval would be asked without a principal. The state is what the caller set before the call went
     in; what stages set for the earlier call is not in it.
-
-    Args:
-        call: As the adapter made it; what it already has stays.
-        earlier: The first call of the same request, or of the turn.
     """
     asked = call.asked_by(earlier.principal, earlier.deps, earlier.conversation)
     timeout = earlier.timeout if call.timeout is None else call.timeout
@@ -83,10 +79,6 @@ def match_requests(calls: Sequence[Call], requests: Sequence[Request]) -> list[R
     arguments in common, then the one with its id: some providers number the calls of each reply anew. The rest goes
     by the order of the calls, unless there are fewer calls than requests: then it is unknown which request is meant,
     and to answer the wrong one is worse than to leave both open.
-
-    Args:
-        calls: The calls of a reply.
-        requests: The requests that are still open.
     """
     matching = _Matching(calls, requests)
     for fits in (_has_tool, _has_id_and_argument, _was_suggested, _has_unknown_name):
@@ -161,11 +153,7 @@ def _written(request: Request) -> str:
 
 
 def list_arguments(arguments: object) -> frozenset[tuple[str, str]]:
-    """The arguments as pairs of a name and a value as text, those inside of others too; also of text that is cut off.
-
-    Args:
-        arguments: As the model wrote them.
-    """
+    """The arguments, nested ones too, as pairs of a name and a value as text; also of text that is cut off."""
     read = read_arguments(arguments)
     if read is None:
         text = str.__str__(arguments)[:_LONGEST] if isinstance(arguments, str) else ""
@@ -222,10 +210,6 @@ def find_repeat(identity: Identity, ended: Sequence[Request]) -> Request | None:
 
     A model that is asked for one of its calls tends to send all of them again. An effect that happened, or may have,
     must not run twice; a read that succeeded may run again, so it is not a repeat.
-
-    Args:
-        identity: The tool and params of a call in a reply.
-        ended: The requests that are over.
     """
     for request in ended:
         tool = request.tool

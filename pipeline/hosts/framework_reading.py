@@ -41,12 +41,7 @@ class HostParameters(Parameters):
 
     @classmethod
     def around(cls, parameters: Parameters, read: Reader | None) -> HostParameters:
-        """The same parameters, asked after the framework.
-
-        Args:
-            parameters: By the schema; they are compiled.
-            read: As the attribute.
-        """
+        """The same parameters, asked after the framework."""
         compiled = parameters.compile()
         made = cls(lambda: compiled._replace(parse=_let_accepted_pass(compiled.parse)), read=read)
         made.compile()

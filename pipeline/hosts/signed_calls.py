@@ -43,12 +43,6 @@ class Signer:
     ) -> Outcome:
         """Run a call with the principal and the conversation that the functions find in the context.
 
-        Args:
-            pipeline: Runs it.
-            call: With what the adapter finds.
-            context: For the functions.
-            counts_inside: Whether the framework makes a span ``execute_tool`` when the tool runs.
-
         Returns:
             The outcome; a Failure if a function raises: without its principal a call must not meet another one's
             answers.

@@ -232,11 +232,7 @@ def _connect(path: Path, how: str) -> tuple[sqlite3.Connection, int]:
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> int:
-    """The version of a file; 0: it is empty.
-
-    Raises:
-        JournalError: It is something else, or of a later version.
-    """
+    """The version of a file, 0 of an empty one; JournalError if it is something else, or of a later version."""
     application, version, tables = read_header(connection)
     if application != _APPLICATION and (tables or application):
         raise JournalError(f"{path}: this is a database of something else, and no journal")

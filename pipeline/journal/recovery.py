@@ -28,12 +28,7 @@ _LAST: Final = 3  # attempt that is counted
 
 @attrs.frozen
 class Share:
-    """A part of a whole, with its 95 % interval by Wilson (1927).
-
-    Attributes:
-        part: How many.
-        of: Of how many.
-    """
+    """A part of a whole, with its 95 % interval by Wilson (1927)."""
 
     part: int
     of: int
@@ -135,12 +130,7 @@ class Chain:
 
 @attrs.define
 class Recoveries:
-    """The figures of all chains.
-
-    Attributes:
-        total: All of them.
-        groups: By kind, tool and wording.
-    """
+    """The figures of all chains."""
 
     total: Recovery = attrs.field(factory=Recovery)
     groups: defaultdict[tuple[str, str, str], Recovery] = attrs.field(

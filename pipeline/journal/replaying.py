@@ -122,10 +122,6 @@ class RecordedEnd:
 
     A call that ran is answered by its own record, attempt by attempt. Another one is answered by the record of an equal
     intent: the same tool and params, for the same principal in the same conversation.
-
-    Args:
-        pipeline: Whose end this is in the place of.
-        run_reads: Whether the body of a tool that only reads runs for want of a record.
     """
 
     def __init__(self, pipeline: Pipeline, *, run_reads: bool = False) -> None:

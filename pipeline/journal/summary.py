@@ -63,13 +63,7 @@ class Tally:
 
 @attrs.define
 class StageTally:
-    """The runs of one stage.
-
-    Attributes:
-        runs: How many.
-        decided: How many failures it made.
-        seconds: The time of the stage alone, without the stages inside of it.
-    """
+    """The runs of one stage; ``seconds`` is its own time, without the stages inside of it."""
 
     runs: int = 0
     decided: int = 0

@@ -71,14 +71,7 @@ class Exchange:
 
 
 class CallRelay:
-    """Runs the calls of tools.
-
-    Args:
-        upstream: The server.
-        policy: The operator's decisions about it.
-        make_pipeline: Makes the pipeline for a registry that is filled later.
-        questions: Asks the client about calls that wait for a person.
-    """
+    """Runs the calls of tools."""
 
     def __init__(
         self,

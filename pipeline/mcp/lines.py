@@ -119,11 +119,7 @@ class LineReader:
 
 
 class BrokenLineError(Exception):
-    """The reader of the output has gone.
-
-    Attributes:
-        begun: Whether a part of the line was taken before.
-    """
+    """The reader of the output has gone; ``begun``: a part of the line was taken before."""
 
     def __init__(self, *, begun: bool) -> None:
         super().__init__("the other end is gone")

@@ -36,15 +36,7 @@ _INVALID_VALUE = ("Invalid parameter value", "Invalid parameters: ")
 
 
 class _Style(NamedTuple):
-    """The options of one text.
-
-    Attributes:
-        profile: The profile.
-        verbosity: The verbosity.
-        templates: The caller's templates, which take precedence over the profile's.
-        tool: The name of the tool, or None.
-        closing: The last line.
-    """
+    """The options of one text."""
 
     profile: Profile
     verbosity: Verbosity

@@ -193,12 +193,7 @@ _BYTES = (bytes, bytearray)
 
 
 def find_parts(value: object, *, with_bytes: bool = False) -> list[Part] | None:
-    """Return the parts of a part, an MCP result, or a list that contains one; None for any other value.
-
-    Args:
-        value: Any value.
-        with_bytes: Treat bytes as a part as well, see `read_bytes`. Default False: they are data.
-    """
+    """Return the parts of a part, an MCP result, or a list that contains one; None for any other value."""
     kind = type(value)  # `isinstance` would ask the value itself, which may raise
     if kind in SCALARS:
         return None

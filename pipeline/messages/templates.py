@@ -66,11 +66,7 @@ class TemplateKey(NamedTuple):
 
 
 class _Pattern(NamedTuple):
-    """One text of a template, parsed.
-
-    Attributes:
-        pieces: Literal texts, each with the field that follows it.
-    """
+    """One text of a template, parsed."""
 
     pieces: tuple[tuple[str, str | None], ...]
 
@@ -140,11 +136,7 @@ class Templates(NamedTuple):
 
 
 def compile_templates(templates: Mapping[str, Texts]) -> Templates:
-    """Parse templates. The result is cached.
-
-    Raises:
-        SetupError: A key or a text is not valid.
-    """
+    """Parse templates, once: the result is cached. SetupError if a key or a text is not valid."""
     try:
         items = [(key, texts if isinstance(texts, str) else tuple(texts)) for key, texts in templates.items()]
         return _compile(tuple(items))

@@ -50,11 +50,7 @@ _VERBOSITIES = {each.name: each for each in (TERSE, NORMAL, FULL)}
 
 
 def get_verbosity(name: str) -> Verbosity:
-    """Return the verbosity of that name.
-
-    Raises:
-        SetupError: No verbosity has that name.
-    """
+    """Return the verbosity of that name; SetupError if there is none."""
     found = _VERBOSITIES.get(name) if isinstance(cast("object", name), str) else None
     if found is None:
         raise SetupError(f"unknown verbosity {name!r}; known: {', '.join(_VERBOSITIES)}")
@@ -102,11 +98,7 @@ class Profile:
 
 
 def get_profile(profile: str | Profile) -> Profile:
-    """Return the profile itself, or the one of `toolcall_pipeline.messages.profiles` that has the name.
-
-    Raises:
-        SetupError: No profile has that name.
-    """
+    """Return the profile, or the one of `messages.profiles` that has the name; SetupError if there is none."""
     if isinstance(profile, Profile):
         return profile
     from .profiles import PROFILES  # 5 ms, and the default texts do without

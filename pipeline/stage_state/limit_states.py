@@ -56,10 +56,6 @@ class LocalStates(Generic[S, A, B]):
     """The states of one limit in this process. Threads may share them.
 
     States that say nothing any more are removed when the number of states has doubled since the last removal.
-
-    Args:
-        rule: Of the limit.
-        clock: Returns seconds.
     """
 
     rule: Rule[S, A, B]
@@ -134,11 +130,7 @@ class FleetStates(Generic[S, A, B]):
         )
 
     async def ask(self, key: Hashable, asks: A) -> B:
-        """Have one thing decided; it is undone for a caller that is cancelled.
-
-        Raises:
-            StoreError: The store gave no answer.
-        """
+        """Have one thing decided; it is undone for a caller that is cancelled."""
         return await self._values.ask(self.name(key), asks)
 
     async def tell(self, key: Hashable, *asks: A) -> list[B | None]:
@@ -181,20 +173,7 @@ def share(
     make: Callable[..., S],
     **options: Any,
 ) -> FleetStates[S, A, B] | None:
-    """The states of a limit in its store; None: it has none.
-
-    Args:
-        owner: The name of the stage.
-        store: Its option.
-        when_away: Its option.
-        share_as: Its option.
-        rule: Of the limit. Limits with equal rules share their states.
-        make: The class of a state.
-        **options: Further ones of `FleetStates`.
-
-    Raises:
-        SetupError: An option is of another type or out of its range.
-    """
+    """The states of a limit in its store, shared by limits with equal rules; None: it has none."""
     check_sharing(owner, store, when_away, share_as)
     if store is None:
         return None

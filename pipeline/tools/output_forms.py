@@ -50,13 +50,7 @@ class OutputForm:
     _growth: Growth | None = attrs.field(default=None, repr=False)
 
     def structure(self, value: object, data: Any, text: str) -> dict[str, Any] | None:
-        """The value as structured content, or None: it does not fit the schema, so clients would refuse it.
-
-        Args:
-            value: The return value of the tool.
-            data: The value as data of JSON.
-            text: The value as JSON.
-        """
+        """The value as structured content, or None: it does not fit the schema, so clients would refuse it."""
         structured = self._fit(data, text)
         if structured is None and self._dump is not None:
             structured = self._fit_dumped(value, self._dump)

@@ -78,12 +78,7 @@ def sum_texts(every: Sequence[ErrorTexts]) -> ErrorTexts:
 
 
 def list_errors(tool: Tool[..., Any], names: Sequence[str]) -> Iterator[ToolError]:
-    """Each kind of error that a call of the tool can end in; InvalidParams once for each parameter.
-
-    Args:
-        tool: Its arguments are parsed, with the validators of its author.
-        names: The tools that UnknownTool lists.
-    """
+    """Each kind of error that a call of the tool can end in; InvalidParams once for each parameter."""
     for kind in get_args(ToolError):
         if kind is UnknownTool:
             yield UnknownTool(f"{tool.name}_", (tool.name,), tuple(names))

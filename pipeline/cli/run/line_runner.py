@@ -130,11 +130,7 @@ class LineRunner:
             self.results.write(place, row)
 
     async def _run_call(self, line: CallLine, call: Call, place: Place) -> dict[str, Any]:
-        """The row of a call.
-
-        Raises:
-            CommandError: It could not be kept that it begins, so it has none.
-        """
+        """The row of a call; CommandError if it could not be kept that the call begins."""
         began = perf_counter()
         try:
             report = await self.pipeline.report(call)
@@ -164,11 +160,7 @@ def default_concurrency(executor: str | None, workers: int | None) -> int:
 
 
 def choose_executor(name: str | None, workers: int | None, concurrency: int) -> Executor:
-    """The executor of that name; ``workers`` is its number of threads, processes or actors, None for its default.
-
-    Raises:
-        CommandError: Ray is not installed.
-    """
+    """The executor of that name; ``workers`` is its number of threads, processes or actors, None for its default."""
     if name is None or name == "thread":  # a sync tool holds a thread: as many threads as calls
         return Thread(workers or concurrency, max(_MAX_ABANDONED, concurrency))
     if name == "process":
@@ -189,11 +181,7 @@ def choose_executor(name: str | None, workers: int | None, concurrency: int) -> 
 
 @asynccontextmanager
 async def open_executor(executor: Executor) -> AsyncGenerator[None]:
-    """Start the executor, and close it at the end of the block.
-
-    Raises:
-        CommandError: it does not start.
-    """
+    """Start the executor, and close it at the end of the block."""
     try:
         await executor.__aenter__()
     except Exception as exc:  # an executor of any kind may raise anything, for example what its cluster raises

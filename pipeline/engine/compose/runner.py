@@ -196,12 +196,7 @@ class Runner:
             self._compile(stages)
 
     async def run(self, call: Call, request: ReportRequest | None = None) -> Outcome:  # noqa: C901, PLR0912, PLR0915  # one page
-        """Run one call. Never raises an Exception; cancellation and KeyboardInterrupt pass through.
-
-        Args:
-            call: The call.
-            request: Receives the report of the call. None: the caller wants none.
-        """
+        """Run one call. Never raises an Exception; cancellation and KeyboardInterrupt pass through."""
         began = time_ns() if self._is_observed or request is not None or is_enabled_for(DEBUG) else 0
         reached: Any = call  # in the phase that it has reached
         verdict: Any = call

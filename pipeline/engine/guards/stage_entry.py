@@ -124,12 +124,6 @@ def watch_stage(
     """Put a middleware around its inside, and watch it by what its `Placement` says of it, see there.
 
     A call that it made itself, and hands on in place of its own, gets the guards of its own; see `keeps_guards`.
-
-    Args:
-        middleware: The middleware.
-        inner: Its inside.
-        runs_body: As its `Placement` says.
-        guards_of_reads: For a call without guards, which a stage around this one made in place of a read.
     """
     if runs_body:
         return _watch_body(middleware, inner)

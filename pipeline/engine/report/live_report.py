@@ -80,9 +80,6 @@ class LiveReport(CallReport):
         """Return a report that writes to this one, for a run of the inner stages that may overlap with another run.
 
         It has its own attempt, wait and notes.
-
-        Args:
-            attempt: Number of the attempt that it starts in; 0 for none.
         """
         return attrs.evolve(
             self,

@@ -28,13 +28,7 @@ _MANY = 500
 
 @attrs.frozen
 class Pair:
-    """Two pipelines that differ in one stage.
-
-    Args:
-        whole: With the stage.
-        less: Without it.
-        how: Whether nothing or a pass-through stands in its place.
-    """
+    """Two pipelines that differ in one stage; ``how``: whether nothing or a pass-through stands in its place."""
 
     whole: Pipeline
     less: Pipeline
@@ -106,11 +100,7 @@ async def make_lean(pipeline: Pipeline, names: Collection[str], samples: Samples
 
 
 def pass_through(pipeline: Pipeline, names: Collection[str], samples: Samples) -> Pipeline:
-    """The pipeline with stages that do the least that their place demands, in the place of those.
-
-    Raises:
-        SetupError: They do not fit there.
-    """
+    """The pipeline with stages that do the least that their place demands, in the place of those."""
     return Pipeline(
         tuple(_make_pass_through(stage, samples) if stage.name in names else stage for stage in pipeline.entries)
     )

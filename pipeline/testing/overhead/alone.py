@@ -35,11 +35,7 @@ class StageRun:
 
 
 async def record_runs(pipeline: Pipeline, name: str, samples: Samples) -> Sequence[StageRun]:
-    """Run each call once, and return what that stage was given.
-
-    Raises:
-        SetupError: The stage is neither a check nor a middleware, or no call reaches it.
-    """
+    """Run each call once, and return what that stage was given; SetupError if it is no stage that a call reaches."""
     stage = next(each for each in pipeline.entries if each.name == name) if name in pipeline.stages else None
     if stage is None or stage.role not in ("check", "wrap"):
         raise SetupError(f"{name!r} cannot be measured by itself: it is neither a check nor a middleware")
