@@ -17,7 +17,13 @@ _LONGEST_URI = 2000  # characters, about what browsers and servers accept
 
 @attrs.frozen
 class _Data:
-    """Bytes with a media type."""
+    """Bytes with a media type.
+
+    Args:
+        media_type: Such as ``image/png``.
+        data: The bytes of the file.
+        name: The name of the file. Default "": none.
+    """
 
     media_type: str
     data: bytes = attrs.field(repr=False)
