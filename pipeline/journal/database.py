@@ -156,7 +156,6 @@ class JournalFile:
         return removed
 
     def _measure(self) -> int:
-        """Bytes that are in use."""
         pages, free, size = (
             self._connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("page_count", "freelist_count", "page_size")
@@ -261,7 +260,6 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Generator[None]:
-    """Write all of the block, or nothing."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -287,7 +285,6 @@ def _clean(value: Any) -> Any:
 
 
 def _say(exc: Exception) -> str:
-    """The fault of a file, in words."""
     text = str(exc)
     if isinstance(exc, OSError):
         return exc.strerror or text

@@ -242,7 +242,6 @@ async def _try_alias(
 
 
 async def _find_ends(pipeline: Pipeline, forms: Sequence[Form]) -> list[str]:
-    """The ends of the calls, one by one."""
     ends: list[str] = []
     for form in forms:
         found = await replay(pipeline, [form])

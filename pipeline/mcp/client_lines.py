@@ -106,7 +106,6 @@ class ClientLines:
         await self._writer.write(dump(make_error(None, INVALID_REQUEST, text)))
 
     def _is_ours(self, message: Message) -> bool:
-        """Whether a message does not simply pass."""
         method = message.get("method")
         if method == CANCELLED:
             return key_of(read_object(message, "params").get("requestId")) in self._running

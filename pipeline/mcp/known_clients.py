@@ -151,13 +151,11 @@ class _OfPrincipal(Conversation):
         return self._latest <= timing.monotonic() - _REFUSED_FOR
 
     def add(self, lost: Lost) -> None:
-        """See `Conversation`."""
         super().add(lost)
         self._latest = lost.at
         self._clients.hold(self._principal, self)
 
     def find(self, call: Any, params: Mapping[str, object] | None) -> tuple[Lost, bool] | None:
-        """See `Conversation`."""
         before = timing.monotonic() - _REFUSED_FOR
         for each in list(self.lost.values()):
             if each.at > before:
@@ -166,7 +164,6 @@ class _OfPrincipal(Conversation):
         return super().find(call, params)
 
     def is_full(self, tool: Tool[..., Any]) -> bool:
-        """See `Conversation`."""
         self.forget(timing.monotonic() - _REFUSED_FOR)
         return super().is_full(tool)
 

@@ -66,8 +66,6 @@ class TemplateKey(NamedTuple):
 
 
 class _Pattern(NamedTuple):
-    """One text of a template, parsed."""
-
     pieces: tuple[tuple[str, str | None], ...]
 
     def fill(self, fields: Fields, *, complete: bool) -> str | None:
@@ -94,7 +92,6 @@ class _Template(NamedTuple):
 
     @property
     def rank(self) -> tuple[bool, bool, int, int, bool, bool]:
-        """The specificity of the key."""
         tool, service = _is_glob(self.tool), _is_glob(self.service)
         return (
             bool(self.tool) and not tool,
@@ -106,7 +103,6 @@ class _Template(NamedTuple):
         )
 
     def fits(self, key: TemplateKey) -> bool:
-        """Whether the template applies to that error."""
         return (
             (not self.rule or self.rule == key.rule)
             and (not self.parameter or _contains(self.parameter, key.parameter))
@@ -161,7 +157,6 @@ def find_tool(key: str) -> str:
 
 
 def _parse(key: str, texts: Texts) -> tuple[str, _Template]:
-    """Return kind of error and template."""
     parts = key.split(":")
     place = next((place for place, part in enumerate(parts) if part.partition(".")[0] in _KINDS), None)
     if place is None:

@@ -86,7 +86,6 @@ def _read_renames(file: TomlFile, table: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _make_rules(file: TomlFile) -> RuleSet:
-    """The rules, and the default."""
     tables = file.tables(file.found.get("rules", []), "rules") if "rules" in file.found else []
     rules = tuple(_make_rule(file, number, table) for number, table in enumerate(tables))
     given = {"default": file.found["default"]} if "default" in file.found else {}

@@ -129,7 +129,6 @@ class Breaking:
         return _set_state(circuit, now, self.open_for) if ended.failed and too_many else _NOTHING
 
     def _count(self, circuit: Circuit, now: float, *, failed: bool) -> None:
-        """Count a call in the window."""
         bucket = self.window / _BUCKETS
         while circuit.calls and circuit.calls[0][0] <= now - self.window:
             del circuit.calls[0]

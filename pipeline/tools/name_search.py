@@ -152,7 +152,6 @@ class NameSearch:
         return [tool.name for tool in meant if tool.name in self._shown][:_MAX_SUGGESTIONS]
 
     def _as_sent(self, names: Iterable[str], longest: int | None) -> tuple[str, ...]:
-        """The names as the provider was sent them."""
         if longest is None:
             return tuple(names)
         sent = self._registry.provider_names(longest)

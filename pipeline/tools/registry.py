@@ -231,7 +231,6 @@ def _find_typed(tool: Tool[..., Any]) -> str | None:
 
 
 def _add_prefix(tool: Tool[..., Any], prefix: str, names: Collection[str]) -> Tool[..., Any]:
-    """Copy a tool with a prefix before its names."""
     return attrs.evolve(
         tool,
         name=f"{prefix}{tool.name}",

@@ -178,13 +178,11 @@ class _StageTimes:
     parts: list[_Part] = attrs.field(factory=list[_Part])
 
     def enter_inside(self, now: int) -> None:
-        """A run of the inside begins."""
         if not self.running:
             self.parts.append((self.alone_since, now))
         self.running += 1
 
     def leave_inside(self, now: int) -> None:
-        """A run of the inside has ended."""
         self.running -= 1
         self.alone_since = now
 

@@ -206,7 +206,6 @@ class _StreamedRows(list[R]):
         self._send, self._named = send, named
 
     def append(self, row: R, /) -> None:
-        """Append a row and send it."""
         super().append(row)
         self._send(self._named(*row))
 
