@@ -22,19 +22,12 @@ _OPTION = re.compile(r"`(\w+)`")
 
 @attrs.frozen
 class TomlFile:
-    """A file of settings, parsed.
-
-    Attributes:
-        path: Where it is.
-        text: Its text.
-        version: A digest of its bytes, 12 hexadecimal digits: another text has another version.
-        found: The tables and values in it.
-    """
+    """A file of settings, parsed."""
 
     path: Path
     text: str = attrs.field(repr=False)
-    version: str
-    found: Mapping[str, Any] = attrs.field(repr=False)
+    version: str  # a digest of its bytes, 12 hexadecimal digits
+    found: Mapping[str, Any] = attrs.field(repr=False)  # the tables and values in it
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -20,15 +20,9 @@ _logger = get_logger()
 
 @attrs.frozen
 class Asker:
-    """The caller of each call of a command that does not name one.
+    """The caller of each call of a command that does not name one."""
 
-    Attributes:
-        deps: MODULE:FACTORY, as it was typed. None: the calls have no deps.
-        principal: Default "": no principal.
-        conversation: Default "": no conversation.
-    """
-
-    deps: str | None = None
+    deps: str | None = None  # MODULE:FACTORY, as it was typed; None: the calls have no deps
     principal: str = ""
     conversation: str = ""
     _factory: Callable[[], object] | None = attrs.field(default=None, repr=False)

@@ -85,11 +85,7 @@ class KeptSteps:
 
 
 class SentSteps:
-    """Sends each step at once, as fast as the caller is to hear them, and no faster.
-
-    Args:
-        send: Sends one step. Returns whether it could; it does not block.
-    """
+    """Sends each step at once, as fast as the caller is to hear them, and no faster."""
 
     def __init__(self, send: Callable[[Step], bool]) -> None:
         self._send = send

@@ -105,15 +105,10 @@ def _let_accepted_pass(parse: Parse) -> Parse:
 
 @attrs.frozen
 class ModelReader:
-    """Reads arguments by a model of pydantic.
-
-    Attributes:
-        model: The class of the model.
-        filled: Fields that the framework fills in, whatever was sent. Default: none.
-    """
+    """Reads arguments by a model of pydantic."""
 
     model: type[BaseModel]
-    filled: tuple[str, ...] = ()
+    filled: tuple[str, ...] = ()  # fields that the framework fills in, whatever was sent
 
     def __call__(self, arguments: Any) -> object:
         """Return the values of the fields; extra names are left out."""

@@ -21,15 +21,9 @@ Find: TypeAlias = Callable[[Any], str | None]
 
 @attrs.frozen
 class Signer:
-    """The user's functions that say who asks, and what the conversation is. They stand above what the adapter finds.
+    """The user's functions that say who asks, and what the conversation is. They stand above what the adapter finds."""
 
-    Attributes:
-        where: The function that takes them as options, for errors.
-        principal: Finds who asks; None: the adapter alone.
-        conversation: The same for the conversation of a call.
-    """
-
-    where: str
+    where: str  # the function that takes them as options, for errors
     principal: Find | None = None
     conversation: Find | None = None
 

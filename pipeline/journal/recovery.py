@@ -103,20 +103,13 @@ class Recovery:
 
 @attrs.define(eq=False)
 class Chain:
-    """A failure, and what answered it so far.
-
-    Attributes:
-        first, last: The first failure and the last one.
-        attempt: Of the last one, from 1.
-        suggested: The names that the text of the last one suggested.
-        group: Of the first one.
-    """
+    """A failure, and what answered it so far."""
 
     first: Form
     last: Form
-    group: tuple[str, str, str]
-    suggested: Sequence[str] = ()
-    attempt: int = 1
+    group: tuple[str, str, str]  # of the first one
+    suggested: Sequence[str] = ()  # by the text of the last one
+    attempt: int = 1  # of the last one, from 1
 
     def is_answered_by(self, form: Form) -> bool:
         """Whether a later call is an attempt to mend this failure."""

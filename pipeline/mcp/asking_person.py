@@ -48,15 +48,10 @@ _log = get_logger()
 
 @attrs.frozen
 class Question:
-    """A question to the person at a client.
+    """A question to the person at a client."""
 
-    Args:
-        approval: The id of the call that it is about.
-        text: The call in words.
-    """
-
-    approval: str
-    text: str
+    approval: str  # its id
+    text: str  # the call in words
 
     @property
     def params(self) -> Message:

@@ -23,21 +23,12 @@ class UnusableAnswerError(Exception):
 
 @attrs.define(eq=False)
 class OwnRequest:
-    """A request of ours that waits for its answer.
-
-    Args:
-        request_id: Its id.
-        line: It, as it is sent.
-
-    Attributes:
-        server: The run of the server that was asked, or is being asked. None: none has been yet.
-        answer: The answer, or the reason why none comes. None: neither yet.
-    """
+    """A request of ours that waits for its answer."""
 
     request_id: str
     line: bytes
-    server: Server | None = attrs.field(default=None, init=False)
-    answer: Message | Exception | None = attrs.field(default=None, init=False)
+    server: Server | None = attrs.field(default=None, init=False)  # the run that was asked, or is being asked
+    answer: Message | Exception | None = attrs.field(default=None, init=False)  # or the reason why none comes
     _event: anyio.Event = attrs.field(factory=anyio.Event, init=False)
 
     async def wait(self) -> Message:

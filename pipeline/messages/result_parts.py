@@ -28,15 +28,9 @@ _BLOCK_CLASSES = frozenset(("TextContent", "ImageContent", "AudioContent", "Embe
 
 @attrs.frozen
 class McpResult:
-    """The result of an MCP tool.
+    """The result of an MCP tool."""
 
-    Args:
-        parts: The content; the structured value as JSON if the content has no text.
-        structured: The structured value, or None.
-        is_error: Whether the tool reports a failure.
-    """
-
-    parts: list[Part]
+    parts: list[Part]  # the structured value as JSON if the content has no text
     structured: Any
     is_error: bool
 

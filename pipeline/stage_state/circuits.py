@@ -54,13 +54,9 @@ _NOTHING = Admission()
 
 
 class Begin(NamedTuple):
-    """A call that asks whether it may run.
+    """A call that asks whether it may run."""
 
-    Attributes:
-        probe: Its name, should it be a probe.
-    """
-
-    probe: str
+    probe: str  # its name, should it be a probe
 
 
 class End(NamedTuple):

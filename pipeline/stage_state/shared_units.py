@@ -75,14 +75,9 @@ class _Waiter:
 
 @attrs.define(eq=False)
 class SharedUnits:
-    """The units of one limit, by keys, for all processes that share the store.
+    """The units of one limit, by keys, for all processes that share the store."""
 
-    Args:
-        lease: Seconds after which the units of a process that died are free again.
-        states: Who holds how many.
-    """
-
-    lease: float
+    lease: float  # seconds after which the units of a process that died are free again
     states: FleetStates[_Held, _Asked, bool]
     _waiting: dict[tuple[KnownLoop, Hashable], list[_Waiter]] = attrs.field(
         init=False, factory=dict[tuple[KnownLoop, Hashable], list[_Waiter]]

@@ -17,15 +17,10 @@ _Key: TypeAlias = tuple[str, Hashable]  # reason and owner
 
 @attrs.frozen
 class ToolLock:
-    """One reason why a tool is closed.
+    """One reason why a tool is closed."""
 
-    Args:
-        why: The error that a call gets.
-        seconds_left: Seconds until the lock opens by itself; it is open from 0 on. None: it holds until it is removed.
-    """
-
-    why: Unavailable
-    seconds_left: Callable[[], float] | None = None
+    why: Unavailable  # the error that a call gets
+    seconds_left: Callable[[], float] | None = None  # it is open from 0 on; None: it holds until it is removed
 
     def check(self) -> Unavailable | None:
         """The reason why the tool is closed, with the seconds that remain now; None once the lock has expired."""

@@ -38,29 +38,17 @@ _MAX_ABANDONED = 40  # threads; the default of Execute
 
 @attrs.define(eq=False)
 class LineRunner:
-    """Workers; each takes the next line when its call has ended: only running calls are held in memory.
+    """Workers; each takes the next line when its call has ended: only running calls are held in memory."""
 
-    Args:
-        target: The pipeline's name for the command.
-        asker: Who asks, in the lines that do not say it.
-        pipeline: The pipeline of each call. Opened before the first call, closed after the last one.
-        results: Where each result is written.
-        progress: Counts and prints.
-        concurrency: Workers, so calls at the same time; at least 1.
-        executor: Opened and closed with it.
-        ledger: Where it is kept what began. None if RESULTS is not a file that a later run could resume.
-        rerun_unknown: Run again what had begun in an earlier run and has no result.
-    """
-
-    target: str
-    asker: Asker
+    target: str  # its name for the command
+    asker: Asker  # of the lines that do not say who asks
     pipeline: Pipeline
     results: RunResults
     progress: RunProgress
-    concurrency: int
+    concurrency: int  # workers
     executor: Executor
-    ledger: LineLedger | None
-    rerun_unknown: bool = False
+    ledger: LineLedger | None  # None: RESULTS is no file that a later run could resume
+    rerun_unknown: bool = False  # what had begun in an earlier run and has no result
     _failure: CommandError | None = attrs.field(init=False, default=None, repr=False)
     _workers: anyio.CancelScope = attrs.field(init=False, repr=False)  # set while there are any
 

@@ -54,17 +54,11 @@ _READ = "insert into results select digest, row_number() over (partition by dige
 
 
 class Place(NamedTuple):
-    """A line of CALLS, by which a later run knows it.
+    """A line of CALLS, by which a later run knows it."""
 
-    Attributes:
-        number: From 1. It may be another one in a later run.
-        digest: Of the line.
-        nth: Which of the equal lines it is, from 1.
-    """
-
-    number: int
-    digest: str
-    nth: int
+    number: int  # from 1; it may be another one in a later run
+    digest: str  # of the line
+    nth: int  # which of the equal lines it is, from 1
 
 
 @attrs.define(eq=False)

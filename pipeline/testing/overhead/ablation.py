@@ -163,17 +163,11 @@ def _make_pass_through(stage: Stage, samples: Samples) -> Stage:
 
 @attrs.frozen
 class Allocations:
-    """The memory that one call allocates.
+    """The memory that one call allocates."""
 
-    Args:
-        peak_bytes: The most memory that it holds at a time.
-        blocks: The blocks of memory that it holds while its tool runs; 0 if no tool runs.
-        left_blocks: The blocks that are left when it has ended. A cache or a log in memory leaves some.
-    """
-
-    peak_bytes: float
-    blocks: float
-    left_blocks: float
+    peak_bytes: float  # the most that it holds at a time
+    blocks: float  # held while its tool runs; 0 if no tool runs
+    left_blocks: float  # left when it has ended, as of a cache or a log in memory
 
     def as_json(self) -> dict[str, Any]:
         """The figures as they are kept."""

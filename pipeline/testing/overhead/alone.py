@@ -21,17 +21,11 @@ Inside: TypeAlias = Callable[[Any], Awaitable[Outcome]]
 
 @attrs.frozen
 class StageRun:
-    """A call as a stage gets it.
-
-    Args:
-        run: The stage.
-        call: The call.
-        inside: Answers as its inside did. None: it is a check.
-    """
+    """A call as a stage gets it."""
 
     run: Callable[..., Any]
     call: Any
-    inside: Inside | None
+    inside: Inside | None  # answers as its inside did; None: it is a check
 
 
 async def record_runs(pipeline: Pipeline, name: str, samples: Samples) -> Sequence[StageRun]:

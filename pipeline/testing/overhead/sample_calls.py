@@ -78,18 +78,11 @@ async def run_well(pipeline: Pipeline, call: Call) -> object:
 
 @attrs.define(eq=False)
 class Bodies:
-    """The replacement for the bodies of all tools.
+    """The replacement for the bodies of all tools."""
 
-    Args:
-        values: The return values by tool name. Default for each: None.
-        reply: A return value for every body instead. An exception is raised; a function is called before the value is
-            returned. None: the values.
-        begun: How many bodies have begun.
-    """
-
-    values: dict[str, object] = attrs.field(factory=dict[str, object])
-    reply: object = None
-    begun: int = 0
+    values: dict[str, object] = attrs.field(factory=dict[str, object])  # by tool name; else None
+    reply: object = None  # for every body instead; an exception is raised, a function called first
+    begun: int = 0  # how many
 
     def make(self, tool: Tool[..., Any]) -> Callable[..., Any]:
         """A body for that tool, async if its own is."""

@@ -33,17 +33,11 @@ class Measurable(Protocol):
 
 @attrs.frozen
 class Spent:
-    """The time that one of something took, in ns.
+    """The time that one of something took, in ns."""
 
-    Args:
-        cpu: Of the CPU in the thread of the event loop.
-        waited: The time while that thread neither ran nor was ready to run.
-        elsewhere: Of the CPU in all other threads of the process.
-    """
-
-    cpu: float
-    waited: float = 0
-    elsewhere: float = 0
+    cpu: float  # in the thread of the event loop
+    waited: float = 0  # while that thread neither ran nor was ready to run
+    elsewhere: float = 0  # of the CPU in all other threads of the process
 
     def __add__(self, other: Spent) -> Spent:
         return Spent(self.cpu + other.cpu, self.waited + other.waited, self.elsewhere + other.elsewhere)
