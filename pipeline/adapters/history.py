@@ -38,23 +38,14 @@ class HistoryChange(NamedTuple):
 
 @attrs.define
 class Unit:
-    """A part of a conversation: a message, or one block of it.
+    """A part of a conversation: a message, or one block of it."""
 
-    Attributes:
-        kind: Whether the model said it, with or without calls; whether it answers a call; or neither.
-        index: The place of its message.
-        data: The message, or the block that answers.
-        calls: The calls that the model asked for, with their ids as they stand there.
-        id: The id of the call that it answers. "": it has none.
-        name: The name of the tool that answers, for a provider without ids. "": not known.
-    """
-
-    kind: Literal["said", "answer", "other"]
-    index: int
-    data: Any
-    calls: list[Call] = attrs.field(factory=list[Call])
-    id: str = ""
-    name: str = ""
+    kind: Literal["said", "answer", "other"]  # said by the model, an answer to a call, or neither
+    index: int  # of its message
+    data: Any  # the message, or the block that answers
+    calls: list[Call] = attrs.field(factory=list[Call])  # of the model, with their ids as they stand there
+    id: str = ""  # of the call that it answers
+    name: str = ""  # of the tool that answers, for a provider without ids
 
 
 SetIds: TypeAlias = Callable[[Any, list[Call]], Any]  # a message, and its calls as they are to stand in it

@@ -30,19 +30,12 @@ _ANTHROPIC_REASONS = frozenset((
 
 @attrs.frozen
 class Provider:
-    """A model provider.
+    """A model provider."""
 
-    Attributes:
-        name: Its name, as an error names it; in lower case the name of its adapter.
-        longest: Characters of the name of a tool, see `provider_names`.
-        fields: One of them is in each reply, in each event of a stream, and in each item of a list.
-        owns: Whether a reply, or an event of a stream, is certainly of this provider.
-    """
-
-    name: str
-    longest: int
-    fields: tuple[str, ...]
-    owns: Callable[[object], bool]
+    name: str  # as an error has it; in lower case that of its adapter
+    longest: int  # characters of the name of a tool, see `provider_names`
+    fields: tuple[str, ...]  # one is in each reply, each event of a stream, and each item of a list
+    owns: Callable[[object], bool]  # whether a reply, or an event, is certainly of this provider
 
     def has_field(self, thing: object) -> bool:
         """Whether there is anything in it that a reply of this provider has."""

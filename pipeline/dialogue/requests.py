@@ -26,24 +26,14 @@ _NO_TEXT = PublicText("")
 
 @attrs.define(eq=False)
 class Request:
-    """One thing that the model wants done, through all attempts at it.
+    """One thing that the model wants done, through all attempts at it."""
 
-    Args:
-        first: The call of the first attempt.
-        call: The call of the last attempt.
-        outcome: The outcome of the last attempt.
-        text: The text for the model about that.
-        tool: The tool that the call was resolved to; None if there is none.
-        attempt: How many attempts have run.
-        identity: The tool and params of the last call. None: no attempt has run.
-    """
-
-    first: Call
+    first: Call  # the call of the first attempt
     call: Call = attrs.field(default=attrs.Factory(lambda self: self.first, takes_self=True))
     outcome: Outcome[Any] = attrs.field(default=_NOT_RUN, repr=False)
     text: PublicText = attrs.field(default=_NO_TEXT, repr=False)
     tool: Tool[..., Any] | None = None
-    attempt: int = 0
+    attempt: int = 0  # how many have run
     identity: Identity | None = None
 
     @property

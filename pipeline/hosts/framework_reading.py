@@ -118,17 +118,11 @@ class ModelReader:
 
 @attrs.frozen
 class ValidatorReader:
-    """Reads arguments by a validator of pydantic, text in JSON mode.
+    """Reads arguments by a validator of pydantic, text in JSON mode."""
 
-    Attributes:
-        validator: It returns a dict, or the arguments of a function.
-        context: For validators that take a context. Default None.
-        strict: Whether an object is read in JSON mode too, without conversions such as of "10" to 10.
-    """
-
-    validator: SchemaValidator
-    context: object = None
-    strict: bool = False
+    validator: SchemaValidator  # returns a dict, or the arguments of a function
+    context: object = None  # for validators that take one
+    strict: bool = False  # whether an object is read in JSON mode too, without conversions such as of "10" to 10
 
     def __call__(self, arguments: Any) -> object:
         """Return the values."""

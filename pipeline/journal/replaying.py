@@ -30,38 +30,23 @@ _UNKNOWN: Final = "not in the record"
 
 @attrs.frozen
 class Change:
-    """One call that comes to something else.
-
-    Attributes:
-        id: Of the call.
-        name: As the model wrote it.
-        before: The kind of its failure, or ``"success"``.
-        after: The same now, or ``"no record"``: it would run, and no equal call ran then.
-        told: The text for the model now.
-    """
+    """One call that comes to something else."""
 
     id: str
-    name: str
-    before: str
-    after: str
-    told: str
+    name: str  # as the model wrote it
+    before: str  # the kind of its failure, or "success"
+    after: str  # the same now, or "no record": it would run, and no equal call ran then
+    told: str  # the text for the model now
 
 
 @attrs.define
 class ToolChanges:
-    """The calls of one tool.
+    """The calls of one tool."""
 
-    Attributes:
-        calls: Those that were replayed.
-        changes: How many changed, by what they were and what they are.
-        texts: Failures of the same kind as before whose text for the model is another one.
-        examples: The first of those that changed.
-    """
-
-    calls: int = 0
+    calls: int = 0  # that were replayed
     changes: Counter[tuple[str, str]] = attrs.field(factory=Counter[tuple[str, str]])
-    texts: int = 0
-    examples: list[Change] = attrs.field(factory=list[Change])
+    texts: int = 0  # failures of the same kind as before whose text for the model is another one
+    examples: list[Change] = attrs.field(factory=list[Change])  # the first that changed
 
 
 @attrs.define

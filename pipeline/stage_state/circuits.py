@@ -31,23 +31,14 @@ class Circuit:
 
 
 class Admission(NamedTuple):
-    """The permission of a call, and the report that its end owes; or what an end has changed.
+    """The permission of a call, and the report that its end owes; or what an end has changed."""
 
-    Attributes:
-        refused: Whether the call must not run.
-        seconds: Seconds until the circuit may be tried. 0: not known, or it is closed.
-        changed: Whether an end opened the circuit, for ``seconds``, or closed it: 0.
-        transition: The number of the last change of state.
-        probe: The name of the call as a probe; "": the circuit is closed.
-        is_clean: Whether no failure is counted at present.
-    """
-
-    refused: bool = False
-    seconds: float = 0.0
-    changed: bool = False
-    transition: int = 0
-    probe: str = ""
-    is_clean: bool = False
+    refused: bool = False  # the call must not run
+    seconds: float = 0.0  # until the circuit may be tried; 0: not known, or it is closed
+    changed: bool = False  # an end opened the circuit, for `seconds`, or closed it: 0
+    transition: int = 0  # the number of the last change of state
+    probe: str = ""  # the name of the call as a probe; "": the circuit is closed
+    is_clean: bool = False  # no failure is counted at present
 
 
 _NOTHING = Admission()

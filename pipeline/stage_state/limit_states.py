@@ -99,29 +99,17 @@ class LocalStates(Generic[S, A, B]):
 
 @attrs.define(eq=False)
 class FleetStates(Generic[S, A, B]):
-    """The states of one limit in a store, for all processes whose limit has the same name.
-
-    Args:
-        rule: Of the limit.
-        clock: Returns seconds, on all hosts the same ones.
-        make: The class of a state.
-        store: The store.
-        prefix: The beginning of the keys in the store.
-        owner: The name of the stage, for errors.
-        notice: Logs that the store is away.
-        only_grows: See `SharedValues`.
-        undo: See `SharedValues`.
-    """
+    """The states of one limit in a store, for all processes whose limit has the same name."""
 
     rule: Rule[S, A, B]
-    clock: Callable[[], float]
-    make: Callable[..., S]
+    clock: Callable[[], float]  # seconds, on all hosts the same ones
+    make: Callable[..., S]  # the class of a state
     store: Store
-    prefix: str
-    owner: str
-    notice: AwayNotice
-    only_grows: bool = False
-    undo: Callable[[A, B], A | None] | None = None
+    prefix: str  # of the keys in the store
+    owner: str  # the stage, for errors
+    notice: AwayNotice  # logs that the store is away
+    only_grows: bool = False  # see `SharedValues`
+    undo: Callable[[A, B], A | None] | None = None  # see `SharedValues`
     _values: SharedValues[A, B] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -36,19 +36,12 @@ class FlawedText:
 
 @attrs.frozen
 class ErrorTexts:
-    """Counts of the texts of one tool, or the sums of several.
+    """Counts of the texts of one tool, or the sums of several."""
 
-    Args:
-        texts: Texts under all profiles.
-        errors: Errors; each has one text under each profile.
-        questions: Errors whose text is a question, as `render_errors` worded them.
-        flawed: A text is listed once for each of its flaws.
-    """
-
-    texts: int
-    errors: int
-    questions: int
-    flawed: tuple[FlawedText, ...]
+    texts: int  # under all profiles
+    errors: int  # each has one text under each profile
+    questions: int  # errors whose text is a question, as `render_errors` worded them
+    flawed: tuple[FlawedText, ...]  # a text is listed once for each of its flaws
 
     @property
     def status_codes(self) -> int:

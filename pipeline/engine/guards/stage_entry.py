@@ -34,21 +34,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @attrs.define(eq=False)
 class StageEntry:
-    """One entry of a call into an end, an executor or a stage that runs the body.
+    """One entry of a call into an end, an executor or a stage that runs the body."""
 
-    Attributes:
-        guards: The guards of the call that count bodies, as they were around it.
-        call: The call that it was given.
-        alone: It counts as the body.
-        left: It has answered, raised, or was cut off.
-        undecided: The bodies that began inside and whose outcome is unknown yet.
-    """
-
-    guards: Guards
-    call: Call
-    alone: bool = False
-    left: bool = False
-    undecided: tuple[Call, ...] = ()
+    guards: Guards  # of the call, those that count bodies, as they were around it
+    call: Call  # as it was given
+    alone: bool = False  # it counts as the body
+    left: bool = False  # it has answered, raised, or was cut off
+    undecided: tuple[Call, ...] = ()  # the bodies that began inside and whose outcome is unknown yet
 
     def give_way(self) -> None:
         """A body begins inside: it takes over. Called under the lock."""
