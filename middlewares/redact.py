@@ -113,19 +113,12 @@ class Redact:
 
 @attrs.define
 class _Taking:
-    """The things that are taken out of one call.
+    """The things that are taken out of one call."""
 
-    Attributes:
-        names: The last steps of the fields.
-        pattern: The patterns, as one.
-        detect: The detector.
-        count: How often something was taken out.
-    """
-
-    names: frozenset[tuple[str, ...]]
-    pattern: LinearPattern | None
+    names: frozenset[tuple[str, ...]]  # the last steps of the fields
+    pattern: LinearPattern | None  # all, as one
     detect: Detect | None
-    count: int = 0
+    count: int = 0  # how often something was taken out
 
     def from_value(self, value: object) -> object:
         """A result without these things; the same object if it has none."""

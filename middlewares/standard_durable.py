@@ -29,11 +29,7 @@ _OF_A_SERVER = ("tools", "telemetry", "trust_annotations")
 
 
 def read_policy_option(policy: object) -> RelayPolicy | None:
-    """The options of a policy file, or of what was read from one.
-
-    Raises:
-        SetupError: The file is wrong, or has an option about a server; or it is of another type.
-    """
+    """The options of a policy file, or of what was read from one; SetupError if it is wrong, or about a server."""
     if policy is None or isinstance(policy, RelayPolicy):
         return policy
     if isinstance(policy, Policy) and isinstance(policy.source, RuleFile):
@@ -82,11 +78,7 @@ def add_stages(
 
 
 def list_sinks(journal: object) -> list[Journal]:
-    """The journal as the sinks of Trace; [] without one.
-
-    Raises:
-        SetupError: The file is no journal, or the option is of another type.
-    """
+    """The journal as the sinks of Trace; [] without one. SetupError if it is no journal."""
     if journal is None:
         return []
     from ..journal import Journal, get_journal  # a store or a policy alone needs no journal

@@ -162,14 +162,7 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None, wordin
 
 
 def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Message:
-    """The user message that answers the only call of a reply: ``{"role": "user", "content": [result]}``.
-
-    Args:
-        call: As with `result`.
-        outcome: As with `result`.
-        text: As with `result`.
-        wording: As with `result`.
-    """
+    """The user message that answers the only call of a reply: ``{"role": "user", "content": [result]}``."""
     return {"role": "user", "content": [result(call, outcome, text=text, wording=wording)]}
 
 

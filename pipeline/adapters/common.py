@@ -83,12 +83,7 @@ def text_or_empty(value: object) -> str:
 
 
 def join_surrogates(text: str, errors: str = "surrogatepass") -> str:
-    """A text in which each pair of surrogates, such as of two pieces of a stream, is one character.
-
-    Args:
-        text: The text.
-        errors: What half of a pair becomes: itself, or with ``replace`` the character for what cannot be read.
-    """
+    """A text in which each pair of surrogates is one character; what is left of half a pair is by ``errors``."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", errors)
@@ -119,11 +114,7 @@ def int_or_none(value: object) -> int | None:
 
 
 def read_events(reply: object) -> Iterable[Any]:
-    """The events of a stream as plain data, see `to_plain`; none for anything else.
-
-    Raises:
-        SetupError: ``reply`` has to be awaited first.
-    """
+    """The events of a stream as plain data, none for anything else; SetupError for what has to be awaited first."""
     if isinstance(reply, _AWAITED):
         raise SetupError("await the reply first, and collect an async stream: [event async for event in stream]")
     return map(to_plain, cast("Iterable[Any]", reply)) if is_stream(reply) else ()
@@ -177,10 +168,6 @@ class PartialCall:
 
         A stream that broke off before the first piece of the arguments did not mean a call without arguments: such a
         call is marked as cut off. Text that was begun needs no mark, since a JSON object shows where it ends.
-
-        Args:
-            finish_reason: The provider's reason.
-            ended: Whether the stream came to its regular end.
         """
         arguments = self.arguments
         lost = not (ended or self.done) and isinstance(arguments, str) and not arguments.strip()
@@ -189,11 +176,7 @@ class PartialCall:
 
 
 def read_source(where: str, source: Pipeline | ToolView | None) -> tuple[ToolView | None, Wording | None]:
-    """The registry of a pipeline, and its wording; a registry is one without a wording.
-
-    Raises:
-        SetupError: It is neither; the text says ``where``.
-    """
+    """The registry of a pipeline or itself, and the wording; a SetupError that says ``where`` for anything else."""
     if source is None or isinstance(source, ToolView):
         return source, None
     registries: Any = getattr(source, "registries", None)
@@ -226,12 +209,7 @@ def _restore_name(call: Call, registry: ToolView, longest: int | None) -> Call:
 
 
 def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
-    """The outcome with the names of tools as a provider was sent them, for a call that came without its registry.
-
-    Args:
-        outcome: Any outcome.
-        longest: Characters of a name at the provider.
-    """
+    """The outcome with the names of tools as a provider was sent them, for a call that came without its registry."""
     if type(outcome) is not Failure:
         return outcome
     error = outcome.failure()
@@ -260,11 +238,6 @@ def build_definitions(registry: ToolView, longest: int, parameters_key: str) -> 
 
     Providers refuse a schema without ``"type": "object"`` or without ``properties``; both are added, and neither
     changes which arguments are valid. An empty description is left out.
-
-    Args:
-        registry: The tools.
-        longest: Characters that the provider accepts in a name; see `ToolRegistry.provider_names`.
-        parameters_key: The provider's key for the JSON Schema, such as ``input_schema``.
     """
     check_type("tools", "registry", registry, ToolView, name="ToolRegistry")
     offered = registry.definitions()
@@ -317,11 +290,7 @@ def to_parts(outcome: Outcome[Any], call: Call | None = None, wording: Wording |
 
 
 def check_pairs(answered: Iterable[tuple[Call, Outcome[Any]]]) -> list[tuple[Call, Outcome[Any]]]:
-    """The pairs of calls and outcomes that ``messages`` of an adapter is given.
-
-    Raises:
-        SetupError: Something else than a pair is among them.
-    """
+    """The pairs of calls and outcomes that ``messages`` of an adapter is given; SetupError for anything else."""
     pairs = list(answered)
     for pair in pairs:
         if not isinstance(cast("object", pair), tuple):

@@ -21,12 +21,7 @@ _DATA = "data:"  # of a line of server-sent events
 
 
 def open_reply(given: Any, ours: Provider) -> Any:
-    """A reply as plain data, see `to_plain`, without what a gateway has put around it; anything else as it is.
-
-    Args:
-        given: The reply.
-        ours: The provider that is read here: around what is certainly its own reply there is nothing.
-    """
+    """A reply as plain data, without what a gateway put around it; anything else, and a reply of ``ours``, as it is."""
     reply = to_plain(given)
     if is_dict(reply) and (_NAMES.isdisjoint(reply) or ours.owns(reply)):  # most replies
         return reply

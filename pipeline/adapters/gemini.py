@@ -170,14 +170,7 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None, wordin
 
 
 def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wording: Wording | None = None) -> Message:
-    """The message that answers the only call of a reply: ``{"role": "user", "parts": [result]}``.
-
-    Args:
-        call: As with `result`.
-        outcome: As with `result`.
-        text: As with `result`.
-        wording: As with `result`.
-    """
+    """The message that answers the only call of a reply: ``{"role": "user", "parts": [result]}``."""
     return {"role": "user", "parts": [result(call, outcome, text=text, wording=wording)]}
 
 

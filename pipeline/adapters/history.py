@@ -38,23 +38,14 @@ class HistoryChange(NamedTuple):
 
 @attrs.define
 class Unit:
-    """A part of a conversation: a message, or one block of it.
+    """A part of a conversation: a message, or one block of it."""
 
-    Attributes:
-        kind: Whether the model said it, with or without calls; whether it answers a call; or neither.
-        index: The place of its message.
-        data: The message, or the block that answers.
-        calls: The calls that the model asked for, with their ids as they stand there.
-        id: The id of the call that it answers. "": it has none.
-        name: The name of the tool that answers, for a provider without ids. "": not known.
-    """
-
-    kind: Literal["said", "answer", "other"]
-    index: int
-    data: Any
-    calls: list[Call] = attrs.field(factory=list[Call])
-    id: str = ""
-    name: str = ""
+    kind: Literal["said", "answer", "other"]  # said by the model, an answer to a call, or neither
+    index: int  # of its message
+    data: Any  # the message, or the block that answers
+    calls: list[Call] = attrs.field(factory=list[Call])  # of the model, with their ids as they stand there
+    id: str = ""  # of the call that it answers
+    name: str = ""  # of the tool that answers, for a provider without ids
 
 
 SetIds: TypeAlias = Callable[[Any, list[Call]], Any]  # a message, and its calls as they are to stand in it
@@ -162,11 +153,7 @@ def _with_id(call: Call, taken: set[str], make_id: Callable[[], str], pattern: r
 
 
 def list_messages(messages: object) -> list[Any]:
-    """The messages of a conversation as plain data.
-
-    Raises:
-        SetupError: It is no list.
-    """
+    """The messages of a conversation as plain data; SetupError if it is no list."""
     if not isinstance(messages, (list, tuple)):
         raise SetupError(f"repair takes the list of messages of a request, not a {type(messages).__name__}")
     return [to_plain(each) for each in cast("list[Any]", messages)]
@@ -206,11 +193,6 @@ def join_turns(units: Iterable[Unit], role: str, key: str) -> list[dict[str, Any
     """The messages of a provider that takes all answers of a turn as the first blocks of one message of the user.
 
     What the user says next stands behind them in that message.
-
-    Args:
-        units: The conversation; a unit that is no answer is a whole message.
-        role: The role of the message that answers.
-        key: Where a message has its blocks.
     """
     messages: list[dict[str, Any]] = []
     is_open = False  # the last message holds answers

@@ -81,13 +81,7 @@ def _read_call(tool_call: object, finish_reason: str | None) -> Call:
 
 
 def make_message(calls: Calls, fitted: Calls, names: list[str]) -> dict[str, Any]:
-    """The model's own message, with its calls as providers take them.
-
-    Args:
-        calls: The calls as they were read.
-        fitted: The same with ids that providers take.
-        names: Their names as the provider knows them.
-    """
+    """The model's own message, with its calls as providers take them."""
     own: dict[str, Any] = own_message(calls, FORM) or {}
     said = {key: value for key, value in own.items() if value is not None and key not in _OF_SDKS}
     content: Any = said.get("content")

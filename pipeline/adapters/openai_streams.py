@@ -128,7 +128,6 @@ class _Calls:
         self._by_id: dict[tuple[int | None, str], PartialCall] = {}  # as above, the last one with that id
 
     def add(self, call: PartialCall) -> None:
-        """Add a call at the end."""
         self.each.append(call)
         for index in (call.index, None):
             self._last[index] = call

@@ -30,19 +30,12 @@ _ANTHROPIC_REASONS = frozenset((
 
 @attrs.frozen
 class Provider:
-    """A model provider.
+    """A model provider."""
 
-    Attributes:
-        name: Its name, as an error names it; in lower case the name of its adapter.
-        longest: Characters of the name of a tool, see `provider_names`.
-        fields: One of them is in each reply, in each event of a stream, and in each item of a list.
-        owns: Whether a reply, or an event of a stream, is certainly of this provider.
-    """
-
-    name: str
-    longest: int
-    fields: tuple[str, ...]
-    owns: Callable[[object], bool]
+    name: str  # as an error has it; in lower case that of its adapter
+    longest: int  # characters of the name of a tool, see `provider_names`
+    fields: tuple[str, ...]  # one is in each reply, each event of a stream, and each item of a list
+    owns: Callable[[object], bool]  # whether a reply, or an event, is certainly of this provider
 
     def has_field(self, thing: object) -> bool:
         """Whether there is anything in it that a reply of this provider has."""
@@ -52,15 +45,7 @@ class Provider:
         )
 
     def refuse_others(self, reply: object, events: Iterable[object]) -> None:
-        """Refuse a reply that the adapter of another provider reads, or none: it would have no calls here.
-
-        Args:
-            reply: The reply.
-            events: The events of a stream, or the items of a list.
-
-        Raises:
-            SetupError: It is of another provider.
-        """
+        """Raise SetupError for a reply of another provider: it would have no calls here."""
         for each in (reply, *events):
             theirs = next((provider for provider in _ALL if provider.owns(each)), self)
             if theirs.owns is not self.owns:  # Mistral's format is read as OpenAI's

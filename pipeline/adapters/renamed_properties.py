@@ -22,13 +22,7 @@ _MAX_LEVELS: Final = 16  # of arguments whose names are changed back
 
 
 def restore_arguments(calls: list[Call], registry: ToolView | None, provider: str) -> list[Call]:
-    """The calls with the tools' own names of properties in place of those that were made for a provider.
-
-    Args:
-        calls: Calls with the tools' own names.
-        registry: The registry whose definitions were sent. None: the calls stay as they are.
-        provider: The name of the provider, as in `Provider`.
-    """
+    """The calls with the tools' own names of properties in place of those that were made for a provider."""
     pattern = _PATTERNS.get(provider)
     return calls if registry is None or pattern is None else [_restore(call, registry, pattern) for call in calls]
 
@@ -92,12 +86,7 @@ def _restore_value(
 
 
 def name_properties(names: Iterable[str], pattern: re.Pattern[str] | None) -> dict[str, str]:
-    """Name the properties of one object as a provider accepts them; different names stay different.
-
-    Args:
-        names: The tool's own names.
-        pattern: The names that the provider takes, of up to 64 characters. None: all.
-    """
+    """Name the properties of one object as a provider accepts them; different names stay different."""
     every = list(names)
     found = {name: name for name in every if pattern is None or pattern.fullmatch(name)}
     taken = {*found}

@@ -156,16 +156,7 @@ class Reading:
     id: str = ""
 
     def to_calls(self, source: Pipeline | ToolView | None, provider: Provider, *, text: TextForms) -> Calls:
-        """The calls, with the tools' own names. Errors, and calls as text that are not read, are logged.
-
-        Args:
-            source: The registry, see `restore_names`; or the pipeline, whose wording the calls get as well.
-            provider: Whose reply it is.
-            text: Whether calls that are written as text count, if the reply has only those; or the forms that do.
-
-        Raises:
-            SetupError: ``source`` is neither, or ``text`` names a form that there is not.
-        """
+        """The calls, with the tools' own names. Errors, and calls as text that are not read, are logged."""
         registry, wording = read_source("calls", source)
         found, said, message = self.calls, join_surrogates(self.text, "replace"), self.message
         error = self.error
@@ -204,11 +195,7 @@ class Reading:
         )
 
     def _explain(self, found: list[Call]) -> ReplyError | None:
-        """The reason why a reply without an error of the backend is not an answer; None: it is one.
-
-        Args:
-            found: Its calls, those that are written as text included.
-        """
+        """The reason why a reply without an error of the backend is not an answer; None: it is one."""
         self.calls = found
         if self.calls and not (self.refusal or self.unhandled):
             return None
@@ -275,12 +262,7 @@ def refusal_of(said: str) -> str:
 
 
 def read_error(reply: object, *, named: bool = False) -> ReplyError | None:
-    """The error that a reply, or one event of a stream, is; None: it is not one.
-
-    Args:
-        reply: The reply or event.
-        named: Read only an error that stands beside something else, in a field of that name.
-    """
+    """The error that a reply, or an event, is; None: none. With ``named`` only one in a field of that name counts."""
     if isinstance(reply, str):  # in the middle of a stream
         return ReplyError(reply.strip()[:_LONGEST], "unreadable") if reply.strip() else None
     found = get_field(reply, "error")
@@ -304,10 +286,6 @@ def read_error(reply: object, *, named: bool = False) -> ReplyError | None:
 def read_chunks(reply: object, ours: Provider) -> tuple[list[object], ReplyError | None]:
     """The chunks of a stream, or a whole reply as the only one; and the error of an answer that is neither.
 
-    Args:
-        reply: The reply, as `to_plain` returns it.
-        ours: The provider that is read here.
-
     Raises:
         SetupError: ``reply`` has to be awaited first, is one of another provider, or is none.
     """
@@ -320,12 +298,7 @@ def read_chunks(reply: object, ours: Provider) -> tuple[list[object], ReplyError
 
 
 def refuse_no_reply(reply: object, ours: Provider) -> None:
-    """Raise SetupError for what no client of a provider returns: it would have no calls, and the agent would just end.
-
-    Args:
-        reply: The reply.
-        ours: The provider that is read here.
-    """
+    """Raise SetupError for what no client of a provider returns: without calls the agent would just end."""
     is_bytes = isinstance(reply, (bytes, bytearray))
     is_response = is_bytes or get_field(reply, "status_code") is not None  # of an HTTP client
     if not is_response and (isinstance(reply, Iterable) or ours.has_field(reply)):
@@ -338,13 +311,7 @@ def refuse_no_reply(reply: object, ours: Provider) -> None:
 
 
 def find_nothing(reply: object, events: Iterable[object], ours: Provider) -> ReplyError | None:
-    """An error for an answer that has nothing of a reply in it, such as ``{}``; None: it has.
-
-    Args:
-        reply: The reply.
-        events: The events of a stream, or the items of a list.
-        ours: As with `refuse_no_reply`.
-    """
+    """An error for an answer that has nothing of a reply in it, such as ``{}``; None: it has."""
     each: list[Any] = [reply] if isinstance(reply, Mapping) else list(events)
     if not each:
         return ReplyError("The reply is empty", "empty")

@@ -117,12 +117,6 @@ def fit_definitions(
     """Fit the schemas in definitions of tools; one for strict mode says ``"strict": True`` beside it.
 
     An agent asks for the same ones at each turn: each is fitted once.
-
-    Args:
-        definitions: The definitions of `build_definitions`, which are changed.
-        key: Where the schema stands in each.
-        provider: As with `fit`.
-        strict: As with `fit`.
     """
     for each in definitions:
         try:

@@ -198,12 +198,6 @@ def finish(made: JsonObject, rules: SchemaRules, notes: Notes) -> None:
 def close_object(made: JsonObject, given: Any, objects: int, notes: Notes) -> JsonObject:
     """Require each property, and allow no others, as strict mode wants it; what may be left out may be null.
 
-    Args:
-        made: The schema as it was written so far.
-        given: The schema that it was made of.
-        objects: How many levels of objects there are, this one included.
-        notes: Where the change is noted.
-
     Raises:
         CannotSayError: Strict mode has no schema for it.
     """

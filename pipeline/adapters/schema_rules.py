@@ -18,45 +18,25 @@ _ARRAYS: Final = frozenset(("items", "minItems", "maxItems"))
 
 @attrs.frozen
 class SchemaRules:
-    """The rules of one provider. All providers refuse what JSON Schema 2020-12 refuses.
+    """The rules of one provider. All providers refuse what JSON Schema 2020-12 refuses."""
 
-    Attributes:
-        name: The provider, as a text names it.
-        source: Where the rules come from.
-        keywords: The keywords that it takes. None: all.
-        top: Keywords that may not stand at the top.
-        top_only: The only keywords that may stand at the top. None: any.
-        formats: The formats of texts that it takes. None: any.
-        names: The names of properties that it takes. None: any.
-        items: Each array says its items, as an object.
-        properties: Each object says its properties.
-        lookaround: It takes patterns that look around or back.
-        references: ``free``; ``alone``: nothing stands beside one; ``none``: each is replaced by what it leads to.
-        recursion: A type may hold itself in a required property.
-        enums: It takes other values than texts and numbers in ``enum``.
-        type_lists: It takes a list of other types than one and ``null``.
-        known_required: ``required`` lists declared properties alone.
-        told: It drops what it does not know, so ``type`` says what stands in ``anyOf`` as well.
-        strict: It holds the model to the schema, see `toolcall_pipeline.adapters.openai.tools`.
-    """
-
-    name: str
-    source: str
-    keywords: frozenset[str] | None = None
-    top: tuple[str, ...] = ()
-    top_only: frozenset[str] | None = None
-    formats: frozenset[str] | None = None
-    names: re.Pattern[str] | None = None
-    items: bool = False
-    properties: bool = False
-    lookaround: bool = True
-    references: str = "free"
-    recursion: bool = True
-    enums: bool = True
-    type_lists: bool = True
-    known_required: bool = False
-    told: bool = False
-    strict: bool = False
+    name: str  # as a text has it
+    source: str  # where the rules come from
+    keywords: frozenset[str] | None = None  # that it takes; None: all
+    top: tuple[str, ...] = ()  # keywords that may not stand at the top
+    top_only: frozenset[str] | None = None  # the only keywords that may stand at the top; None: any
+    formats: frozenset[str] | None = None  # of texts that it takes; None: any
+    names: re.Pattern[str] | None = None  # of properties that it takes; None: any
+    items: bool = False  # each array says its items, as an object
+    properties: bool = False  # each object says its properties
+    lookaround: bool = True  # it takes patterns that look around or back
+    references: str = "free"  # "free"; "alone": nothing stands beside one; "none": what it leads to stands in its place
+    recursion: bool = True  # a type may hold itself in a required property
+    enums: bool = True  # it takes other values than texts and numbers in `enum`
+    type_lists: bool = True  # it takes a list of other types than one and `null`
+    known_required: bool = False  # `required` lists declared properties alone
+    told: bool = False  # it drops what it does not know: `type` says what stands in `anyOf` as well
+    strict: bool = False  # it holds the model to the schema, see `adapters.openai.tools`
 
     def takes(self, keyword: str) -> bool:
         """Whether the provider takes a keyword."""

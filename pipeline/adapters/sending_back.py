@@ -41,15 +41,7 @@ def fit_calls(
     make_id: Callable[[], str],
     pattern: re.Pattern[str] = _ID,
 ) -> tuple[Calls, list[str]]:
-    """The calls with an id each that no other has, and the names that the provider takes.
-
-    Args:
-        calls: The calls of a reply.
-        registry: The registry whose names `calls` restored. None: names are those that were sent.
-        longest: Characters that the provider takes in a name.
-        make_id: Returns a new id.
-        pattern: The ids that the provider takes.
-    """
+    """The calls with an id each that no other has, and the names that the provider takes."""
     fitted: list[Call] = []
     seen: set[str] = set()
     for call in calls:
@@ -92,12 +84,7 @@ def fit_message(calls: Calls, make: Callable[[Calls], tuple[Any, Calls]]) -> tup
 
 
 def without_nulls(part: Any, levels: int = 8) -> Any:
-    """A part of a message, and those in it, without the fields that are null: providers send them, not all take them.
-
-    Args:
-        part: The block, item or entry.
-        levels: How many levels of parts in parts are looked at.
-    """
+    """A part of a message, and those in it, without null fields: providers send them, not all take them."""
     if not is_dict(part):
         return part
     kept = {key: each for key, each in part.items() if each is not None}
@@ -111,12 +98,7 @@ def without_nulls(part: Any, levels: int = 8) -> Any:
 
 
 def is_sound(part: object, fields: Mapping[str, Mapping[str, type]]) -> bool:
-    """Whether a part of a message has a type, and each field that its type has to have.
-
-    Args:
-        part: The block or item.
-        fields: By types, the fields with the types of their values. Of a type that is not in it nothing is known.
-    """
+    """Whether a part has a type, and the fields that such a part has to have; of other types nothing is known."""
     given = dict_or_empty(part)
     kind = text_or_empty(given.get("type"))
     return bool(kind) and all(isinstance(given.get(name), each) for name, each in fields.get(kind, {}).items())

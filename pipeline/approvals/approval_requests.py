@@ -126,17 +126,11 @@ def make_id() -> str:
 
 @attrs.frozen
 class Kept:
-    """A record as it was read.
-
-    Attributes:
-        row: Its values.
-        version: The version of its key; None: it is not written yet.
-        beside: The changes that a write of it needs: those that take it out of a record of the release before.
-    """
+    """A record as it was read."""
 
     row: Row
-    version: int | None
-    beside: tuple[Change, ...] = ()
+    version: int | None  # None: it is not written yet
+    beside: tuple[Change, ...] = ()  # what a write needs: it leaves the release before
 
 
 @attrs.define(eq=False)

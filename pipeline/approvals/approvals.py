@@ -259,11 +259,7 @@ def _describe_decision(row: Row) -> Row:
 
 
 def _check_arguments(row: Row, arguments: object) -> Row:
-    """What edited arguments, as JSON values, change in a record. All stages judge them before they run.
-
-    Raises:
-        SetupError: They do not fit the schema of the tool.
-    """
+    """What edited arguments change in a record, before all stages judge them; SetupError if the schema refuses them."""
     if row["sent"] is None:
         raise SetupError(
             f"approve: the arguments of {row['tool']!r} hold secrets and are not kept, so nobody can edit them"

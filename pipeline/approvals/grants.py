@@ -52,11 +52,7 @@ class Grant:
 def make_grant(
     tool: str, by: str, principal: str | None, conversation: str | None, until: float | datetime | None
 ) -> Grant:
-    """A grant from now on.
-
-    Raises:
-        SetupError: An option is of another type, or empty.
-    """
+    """A grant from now on; SetupError if an option is of another type, or empty."""
     for name, said in (("tool", tool), ("by", by)):
         check_type("grant", name, said, str)
         if not said:

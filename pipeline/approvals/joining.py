@@ -22,13 +22,7 @@ _TRIES = 1000  # of a record that others keep changing
 
 @attrs.define(eq=False)
 class Joining:
-    """Finds the approvals of calls, and asks for decisions.
-
-    Args:
-        requests: The records.
-        expires: Seconds, see `Approve`.
-        four_eyes: See `Approve`.
-    """
+    """Finds the approvals of calls, and asks for decisions."""
 
     requests: Requests
     expires: float
@@ -59,9 +53,6 @@ class Joining:
             version: The version of the policy.
             reason: Why a decision is needed; a text, or anything else without one.
             is_granted: Whether a standing grant covers the call: then none is made, and none refuses it.
-
-        Raises:
-            StoreError: The store gave no answer.
         """
         mark, mine = await self.requests.mark(call, version), _name(call)
         for _ in range(_TRIES):

@@ -67,7 +67,6 @@ class _Watch:
         self.found, self.failing = found, not found
 
     async def keep_looking(self) -> None:
-        """Look again and again, until the scope is cancelled."""
         try:
             with self.scope:
                 while True:

@@ -57,11 +57,7 @@ class _Use(Guard):
 
 
 class Uses:
-    """The uses of approvals by one process. Other processes see by its lease that it lives.
-
-    Args:
-        requests: The records.
-    """
+    """The uses of approvals by one process. Other processes see by its lease that it lives."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
@@ -95,19 +91,11 @@ class Uses:
             self._late.pop(id_, None)
 
     async def is_running(self, row: Row) -> bool:
-        """Whether the owner of a call that began may still run it.
-
-        Raises:
-            StoreError: The store gave no answer.
-        """
+        """Whether the owner of a call that began may still run it."""
         return bool(row["owner"]) and await lives(self._store, row["owner"], row["id"])
 
     async def learn(self, call: ValidCall, kept: Kept, *, is_resumed: bool) -> Outcome | None:
-        """What became of a call whose owner died; None: the record says it by now, or it is approved again.
-
-        Raises:
-            StoreError: The store gave no answer.
-        """
+        """What became of a call whose owner died; None: the record says it by now, or it is approved again."""
         row = kept.row
         now = await self._requests.find(row["id"])
         if now is None or now.version != kept.version:

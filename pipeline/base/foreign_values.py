@@ -24,9 +24,6 @@ def or_default(default: _D) -> Callable[[Callable[_P, _T]], Callable[_P, _T | _D
 
     A foreign value is made by a tool, a client or a schema: its ``__str__``, ``__len__``, ``__eq__`` and properties may
     raise any exception.
-
-    Args:
-        default: Returned in place of the exception.
     """
 
     def decorate(read: Callable[_P, _T]) -> Callable[_P, _T | _D]:

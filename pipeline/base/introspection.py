@@ -44,11 +44,7 @@ def get_bound_names(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def get_open_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """List the parameters that a partial has not filled.
-
-    Raises:
-        SetupError: The callable has no signature that Python can read, such as some builtins.
-    """
+    """List the parameters that a partial has not filled; SetupError if Python cannot read the signature."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as exc:
@@ -61,12 +57,6 @@ def bind_by_name(
     function: Callable[..., Any], skip: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
     """Convert positional and keyword arguments to the form that a model sends: all by name.
-
-    Args:
-        function: The callable whose parameters name the arguments.
-        skip: The number of leading parameters that are not the caller's, such as a `ToolContext`.
-        args: The positional arguments, which fill the parameters after those.
-        kwargs: The keyword arguments.
 
     Raises:
         TypeError: There are more arguments than parameters, or one is given twice.

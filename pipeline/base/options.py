@@ -25,14 +25,7 @@ _SHOWN = 200  # characters of the given value
 
 
 def refuse(owner: str, option: str, allowed: str, given: object) -> NoReturn:
-    """Raise SetupError for an option.
-
-    Args:
-        owner: The class or function that has the option.
-        option: The name of the option.
-        allowed: The values that it takes, as in "an integer ≥ 1".
-        given: The given value.
-    """
+    """Raise SetupError for an option."""
     raise SetupError(f"{owner}: `{option}` must be {allowed}, not {_show(given)}")
 
 
@@ -59,19 +52,7 @@ def check_number(
     optional: bool = False,
     unit: str = "",
 ) -> None:
-    """Check a number.
-
-    Args:
-        owner: The class or function that has the option.
-        option: The name of the option.
-        given: The given value.
-        above: It must be greater than this. Default None: no bound.
-        least: It must be this or greater. Default None: no bound.
-        most: It must be this or less. Default: no bound.
-        infinite: Whether infinity is allowed. Default False.
-        optional: Whether None is allowed. Default False.
-        unit: Such as "seconds", for the text.
-    """
+    """Check a number: above ``above``, and from ``least`` to ``most``. ``unit`` is for the text."""
     if optional and given is None:
         return
     number = _read_number(given)
@@ -86,16 +67,7 @@ def check_number(
 def check_function(
     owner: str, option: str, given: object, else_: str = "", *, optional: bool = False, may_be_async: bool = False
 ) -> None:
-    """Check a function.
-
-    Args:
-        owner: The class or function that has the option.
-        option: The name of the option.
-        given: The given value.
-        else_: The alternative to a function, such as "a ToolRegistry or", for the text.
-        optional: Whether None is allowed. Default False.
-        may_be_async: Whether its result is awaited. Default False: an async function is refused.
-    """
+    """Check a function. ``else_`` is what the text names beside it, such as "a ToolRegistry or"."""
     if optional and given is None:
         return
     if not callable(given) or (is_async(given) and not may_be_async):
@@ -104,14 +76,7 @@ def check_function(
 
 
 def read_names(owner: str, option: str, given: object, choices: Collection[str] | None = None) -> frozenset[str]:
-    """Check a collection of names, and return them. A text is refused, though it is a collection of texts.
-
-    Args:
-        owner: The class or function that has the option.
-        option: The name of the option.
-        given: The given value.
-        choices: The allowed names. Default None: any names, of tools.
-    """
+    """Check a collection of names, and return them. A text is refused, though it is a collection of texts."""
     allowed = "a collection of names of tools" if choices is None else f"a collection of {', '.join(choices)}"
     names = read_items(owner, option, given, allowed.removeprefix("a collection of "))
     if not all(isinstance(name, str) and (choices is None or name in choices) for name in names):
@@ -170,11 +135,7 @@ def _show(given: object) -> str:
 
 
 def read_url(option: str, given: str) -> SplitResult:
-    """Split an HTTP URL into its parts.
-
-    Raises:
-        SetupError: It is not an HTTP URL, or has no host.
-    """
+    """Split an HTTP URL into its parts; SetupError if it is none, or has no host."""
     why = ""
     try:
         parts = urlsplit(given)

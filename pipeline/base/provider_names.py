@@ -51,11 +51,6 @@ class ProviderNames:
     name is cut to the limit, and it ends with a hash of the whole. The mapping is injective over all limits: no two
     tools share a name, and no tool gets another tool's own name or alias. It does not depend on the order of
     registration and is the same in every process, so a stored conversation can go on elsewhere.
-
-    Args:
-        tools: The tools of the registry, by name.
-        aliases: The tools by their further names.
-        changes: Returns another number after each change of these, so that no call has to compare all names.
     """
 
     def __init__(self, tools: Mapping[str, Any], aliases: Mapping[str, Any], changes: Callable[[], int]) -> None:
@@ -66,11 +61,7 @@ class ProviderNames:
         self._own: dict[str, str] = {}
 
     def map_names(self, longest: int) -> dict[str, str]:
-        """Return the name that each tool has at a provider, by the tool's own name.
-
-        Raises:
-            SetupError: ``longest`` is not one of `LIMITS`, so no process could read the names back.
-        """
+        """Return each tool's name at a provider, by its own; SetupError if ``longest`` is not one of `LIMITS`."""
         if longest not in LIMITS:
             known = ", ".join(map(str, LIMITS))
             raise SetupError(f"no provider is known to accept names of {longest} characters; known limits: {known}")
@@ -111,13 +102,7 @@ def _map_names(names: Collection[str], longest: int, taken: Collection[str], own
 
 
 def accepts_all(longest: int, names: Any, more: Any) -> bool:
-    """Whether these are names, and a provider takes each of them as it is.
-
-    Args:
-        longest: Characters of a name at the provider.
-        names: A tuple of names, or anything that an error holds in place of one.
-        more: The same.
-    """
+    """Whether these are names, and a provider takes each of them as it is."""
     if type(names) is not _TUPLE or type(more) is not _TUPLE:
         return False
     given = names + more
@@ -136,22 +121,12 @@ def make_provider_name(name: str, longest: int) -> str:
     """Return the name of a tool at a provider, where the tool's registry is not at hand.
 
     It is the name in `ToolView.provider_names`, unless another tool already has the name that would be made.
-
-    Args:
-        name: The tool's own name, or one that was made already.
-        longest: Characters of a name at that provider.
     """
     return name if len(name) <= longest and _ALLOWED.fullmatch(name) else _change_name(name, longest, 0)
 
 
 def _change_name(name: str, longest: int, salt: int) -> str:
-    """Return a name of allowed characters that ends with a hash of the whole name.
-
-    Args:
-        name: The tool's own name.
-        longest: Characters of a name at the provider.
-        salt: Another number makes another name, for one that is taken; 0 for the first.
-    """
+    """Return a name of allowed characters with a hash of the whole name at its end; another ``salt`` makes another."""
     from hashlib import sha256  # takes 2 ms to import, and few names have to be changed
 
     salted = f"{name}\0{salt}" if salt else name

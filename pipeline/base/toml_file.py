@@ -22,27 +22,16 @@ _OPTION = re.compile(r"`(\w+)`")
 
 @attrs.frozen
 class TomlFile:
-    """A file of settings, parsed.
-
-    Attributes:
-        path: Where it is.
-        text: Its text.
-        version: A digest of its bytes, 12 hexadecimal digits: another text has another version.
-        found: The tables and values in it.
-    """
+    """A file of settings, parsed."""
 
     path: Path
     text: str = attrs.field(repr=False)
-    version: str
-    found: Mapping[str, Any] = attrs.field(repr=False)
+    version: str  # a digest of its bytes, 12 hexadecimal digits
+    found: Mapping[str, Any] = attrs.field(repr=False)  # the tables and values in it
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read and parse a file.
-
-        Raises:
-            SetupError: It cannot be read, or is not TOML. The text begins with the file and, if it has one, the line.
-        """
+        """Read and parse a file; a SetupError begins with the file and, if it has one, the line."""
         try:
             with path.open("rb") as file:
                 raw = file.read(_MAX_BYTES + 1)
@@ -74,21 +63,13 @@ class TomlFile:
         return SetupError(self.locate(*keys) + text)
 
     def table(self, value: object, *keys: str | int) -> dict[str, Any]:
-        """A value that has to be a table.
-
-        Raises:
-            SetupError: It is another value.
-        """
+        """A value that has to be a table, else SetupError."""
         if not isinstance(value, dict):
             raise self.mistake(f"`{'.'.join(map(str, keys))}` must be a table, not {value!r}", *keys)
         return cast("dict[str, Any]", value)
 
     def tables(self, value: object, *keys: str | int) -> list[dict[str, Any]]:
-        """A value that has to be an array of tables, as ``[[name]]`` makes it.
-
-        Raises:
-            SetupError: It is another value.
-        """
+        """A value that has to be an array of tables, as ``[[name]]`` makes it, else SetupError."""
         if not isinstance(value, list):
             raise self.mistake(f"`{'.'.join(map(str, keys))}` must be an array of tables, not {value!r}", *keys)
         return [self.table(each, *keys, place) for place, each in enumerate(cast("list[Any]", value))]
@@ -101,17 +82,7 @@ class TomlFile:
                 raise self.mistake(f"unknown option `{name}`; known: {', '.join(known)}", *keys, name)
 
     def make(self, kind: type[T], given: Mapping[str, Any], *keys: str | int, **in_code: Any) -> T:
-        """Make an object of a class of attrs from a table.
-
-        Args:
-            kind: The class, whose constructor raises SetupError for a wrong option.
-            given: The table.
-            *keys: Where it stands.
-            **in_code: Options that no file can set.
-
-        Raises:
-            SetupError: An option is unknown or wrong.
-        """
+        """Make an object of a class of attrs from a table; SetupError if an option is unknown or wrong."""
         self.check_names(kind, given, *keys)
         try:
             return kind(**given, **in_code)
@@ -166,12 +137,7 @@ def find_line(text: str, keys: Sequence[str | int]) -> int:
 
 
 def _find_first_line(text: str, holds: Callable[[str], bool]) -> int:
-    """The line after the longest beginning of a document for which something does not hold yet, by bisection.
-
-    Args:
-        text: The document. For the whole of it, it holds.
-        holds: Raises TOMLDecodeError for a beginning that ends within a value.
-    """
+    """The line after the longest beginning of a document for which something does not hold yet, by bisection."""
     lines = text.split("\n")
     least, most = 0, len(lines)  # it does not hold for the first, and does for the second
     while most - least > 1:

@@ -20,26 +20,16 @@ _logger = get_logger()
 
 @attrs.frozen
 class Asker:
-    """The caller of each call of a command that does not name one.
+    """The caller of each call of a command that does not name one."""
 
-    Attributes:
-        deps: MODULE:FACTORY, as it was typed. None: the calls have no deps.
-        principal: Default "": no principal.
-        conversation: Default "": no conversation.
-    """
-
-    deps: str | None = None
+    deps: str | None = None  # MODULE:FACTORY, as it was typed; None: the calls have no deps
     principal: str = ""
     conversation: str = ""
     _factory: Callable[[], object] | None = attrs.field(default=None, repr=False)
 
     @classmethod
     def load(cls, deps: str | None, principal: str, conversation: str) -> Asker:
-        """Import the factory; it is called by `bind`.
-
-        Raises:
-            CommandError: There is no such function, or it has required parameters.
-        """
+        """Import the factory, which `bind` calls; CommandError if there is none, or it has required parameters."""
         if deps is None:
             return cls(None, principal, conversation)
         factory = load_object(deps, "FACTORY")
@@ -50,11 +40,7 @@ class Asker:
 
     @asynccontextmanager
     async def bind(self, pipeline: Pipeline) -> AsyncGenerator[Pipeline]:
-        """The pipeline of a block, with the deps, which are closed after it. One that fails to close is logged.
-
-        Raises:
-            CommandError: The factory raised an exception, or the deps do not open.
-        """
+        """The pipeline of a block, with the deps, which are closed after it. One that fails to close is logged."""
         if self._factory is None:
             yield pipeline.with_(principal=self.principal, conversation=self.conversation)
             return

@@ -51,11 +51,7 @@ class BenchOptions:
 
 
 def bench(target: str, asker: Asker, options: BenchOptions) -> int:
-    """Measure, and print what was found.
-
-    Raises:
-        CommandError: Nothing was measured, or a file cannot be read or written.
-    """
+    """Measure, and print what was found."""
     earlier = None if options.compare is None else _read_run(options.compare)
     if options.svg is not None:
         _check_writable(options.svg)  # before all the work

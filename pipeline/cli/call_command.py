@@ -41,11 +41,7 @@ def call(
     timeout: float | None,
     journal: Path | None = None,
 ) -> int:
-    """Make one call. The parameters have the meaning that the command's help gives.
-
-    Raises:
-        CommandError: Nothing was run.
-    """
+    """Make one call. The parameters have the meaning that the command's help gives."""
     with redirect_to_stderr():
         pipeline = keep(word(load_pipeline(target), worded), journal)
         if arguments == "-":

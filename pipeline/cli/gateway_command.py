@@ -29,11 +29,7 @@ def gateway(
     journal: Path | None = None,
     store: str | None = None,
 ) -> int:
-    """Serve one client over stdin and stdout until it closes its end, or a signal comes.
-
-    Raises:
-        CommandError: FastMCP is not installed, or the configuration, the policy or an option is wrong.
-    """
+    """Serve one client over stdin and stdout until it closes its end, or a signal comes."""
     try:
         said = RelayPolicy() if policy is None else read_policy(policy)
         said = attrs.evolve(said, **{name: each for name, each in worded._asdict().items() if each is not None})

@@ -48,11 +48,7 @@ _LONGEST = 20_000  # characters of a paragraph
 
 
 def report(journal: Path, *, as_json: bool, html: Path | None, jsonl: Path | None) -> None:
-    """Print the figures of a journal, or write them.
-
-    Raises:
-        CommandError: It cannot be read, or a file cannot be written.
-    """
+    """Print the figures of a journal, or write them."""
     try:
         forms, dropped = read_forms(journal)
         if jsonl is not None:
@@ -75,11 +71,7 @@ def report(journal: Path, *, as_json: bool, html: Path | None, jsonl: Path | Non
 
 
 def explain(journal: Path, call_id: str, *, as_json: bool) -> None:
-    """Print what happened to a call.
-
-    Raises:
-        CommandError: The journal cannot be read, or has no such call.
-    """
+    """Print what happened to a call."""
     try:
         found, talks = _find(journal, call_id)
     except JournalError as exc:
@@ -103,9 +95,6 @@ def replay(journal: Path, target: str, *, as_json: bool, test: Path | None, run_
 
     Returns:
         0: to the same. 1: some to something else.
-
-    Raises:
-        CommandError: The journal cannot be read, or the pipeline not be loaded.
     """
     try:
         forms, _ = read_forms(journal)
@@ -128,11 +117,7 @@ def replay(journal: Path, target: str, *, as_json: bool, test: Path | None, run_
 
 
 def improve(journal: Path, target: str, *, as_json: bool, at_least: int) -> None:
-    """Print what a journal proposes for the tools of a pipeline.
-
-    Raises:
-        CommandError: The journal cannot be read, or the pipeline not be loaded.
-    """
+    """Print what a journal proposes for the tools of a pipeline."""
     try:
         forms, _ = read_forms(journal)
         with redirect_to_stderr():

@@ -26,17 +26,7 @@ _JOINED_BY = (("anyOf", " or "), ("oneOf", " or "), ("allOf", " and "))
 
 
 def print_tools(target: str, *, as_json: bool, provider: str | None = None, strict: bool = False) -> None:
-    """Print every tool, or with ``as_json`` the definitions of the open ones.
-
-    Args:
-        target: The registry.
-        as_json: Print definitions.
-        provider: Print what this provider is sent otherwise; with ``as_json``, the schemas as it takes them.
-        strict: For OpenAI's strict mode.
-
-    Raises:
-        CommandError: the target cannot be loaded, or one of its tools has no schema.
-    """
+    """Print every tool, or with ``as_json`` the definitions of the open ones."""
     with redirect_to_stderr():
         registry = load_registry(target)
         check_schemas(registry, target)

@@ -46,12 +46,7 @@ def load_target(target: str) -> ToolView | Pipeline:
 
 
 def load_object(target: str, name: str) -> object:
-    """Import MODULE, from the current directory first, and return what the name in it holds.
-
-    Args:
-        target: MODULE:NAME.
-        name: The word for NAME in a text about it.
-    """
+    """Import MODULE, from the current directory first, and return what the name in it holds."""
     module_name, colon, path = target.partition(":")
     if "/" in module_name or "\\" in module_name or module_name.endswith(".py"):
         raise CommandError(f"{target}: write MODULE as in an import statement: tools, not ./tools.py")
@@ -194,12 +189,7 @@ def keep(pipeline: Pipeline, journal: Path | None) -> Pipeline:
 
 @asynccontextmanager
 async def open_pipeline(pipeline: Pipeline, target: str) -> AsyncGenerator[None]:
-    """Open it for the block. A stage that fails to close is logged: the calls have been made, and their results hold.
-
-    Args:
-        pipeline: The pipeline.
-        target: Its name for the command: MODULE:PIPELINE.
-    """
+    """Open it for the block. A stage that fails to close is logged: the results of the calls hold."""
     opened = ended = False
     try:
         async with pipeline:

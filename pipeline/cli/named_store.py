@@ -19,11 +19,7 @@ _CLASSES: dict[str, Any] = {
 
 
 def make_store(named: str) -> SQLite | Redis | Postgres:
-    """The store, which makes what is missing when it is opened.
-
-    Raises:
-        CommandError: It is no URL of a store, or a package for it is not installed.
-    """
+    """The store, which makes what is missing when it is opened."""
     scheme, is_url, _ = named.partition("://")
     if is_url and scheme not in _CLASSES:
         raise CommandError(f"{scheme}:// is no store: name the path of an SQLite file, redis://… or postgresql://…")
@@ -34,11 +30,7 @@ def make_store(named: str) -> SQLite | Redis | Postgres:
 
 
 def ask_store(named: str, ask: Callable[[SQLite | Redis | Postgres], Awaitable[T]]) -> T:
-    """The answer of a store that exists; nothing is made. It is open meanwhile.
-
-    Raises:
-        CommandError: There is none, or it gives no answer, or ``ask`` raises SetupError.
-    """
+    """The answer of a store that exists; nothing is made. It is open meanwhile."""
     store = make_store(named)
     store.makes_itself = False
 

@@ -29,17 +29,8 @@ from .terminal_text import CommandError
 def check_policy(path: Path, target: str, sent: tuple[str, str] | None, principal: str) -> int:
     """Check a policy against the tools of an application, and print its decisions. No tool is run.
 
-    Args:
-        path: The file of the policy.
-        target: MODULE:REGISTRY.
-        sent: The name and the arguments of one call, to say which rule decides it. None: all tools are listed.
-        principal: Who makes that call. "": no principal.
-
     Returns:
         The exit code: 0; 1 if that call is refused before a rule is asked.
-
-    Raises:
-        CommandError: The policy is wrong, or the target cannot be loaded.
     """
     with redirect_to_stderr():
         registry = load_registry(target)

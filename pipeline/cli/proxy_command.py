@@ -52,14 +52,7 @@ def proxy(
     journal: Path | None = None,
     store: str | None = None,
 ) -> int:
-    """Relay between stdin and stdout on one side and a server on the other, until one of them ends.
-
-    Returns:
-        The exit code.
-
-    Raises:
-        CommandError: An option is wrong, or the server cannot be started.
-    """
+    """Relay between stdin and stdout on one side and a server on the other, until one of them ends."""
     try:
         policy = RelayPolicy() if config is None else read_policy(config)
         if trust_annotations:

@@ -53,21 +53,7 @@ def serve(
     policy: Path | None = None,
     store: str | None = None,
 ) -> int:
-    """Serve the tools of a registry or a pipeline until the client closes its end, or a signal comes.
-
-    Args:
-        target: MODULE:PIPELINE.
-        asker: Who asks, in the calls of clients that are not known otherwise.
-        worded: How the texts for the model are worded.
-        http: HOST:PORT, PORT or :PORT. None: stdin and stdout are the connection to one client.
-        allowed: Names that clients use to reach the server over HTTP.
-        journal: The file that keeps the reports of the calls. Default None: none does.
-        policy: The file of a policy, for a registry. Default None: none.
-        store: The path or URL of the store for the ledger and the calls that wait, for a registry. Default None: none.
-
-    Raises:
-        CommandError: Nothing is served.
-    """
+    """Serve the tools of a registry or a pipeline until the client closes its end, or a signal comes."""
     address = None if http is None else read_address(http)
     if allowed and address is None:
         raise CommandError("--allow-host is for --http")
@@ -138,11 +124,7 @@ def _open_http(host: str, port: int, allowed: Sequence[str]) -> HttpTransport:
 
 
 def read_address(text: str) -> tuple[str, int]:
-    """The host and the port in HOST:PORT, PORT or :PORT.
-
-    Raises:
-        CommandError: It is none of these.
-    """
+    """The host and the port in HOST:PORT, PORT or :PORT; CommandError for anything else."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not port.isascii() or int(port) > 65_535:  # noqa: PLR2004  # the last port there is
         raise CommandError(f"--http must be HOST:PORT or PORT, such as 127.0.0.1:8000, not {text}")

@@ -54,11 +54,7 @@ def redirect_to_stderr() -> Generator[None]:
 
 @contextmanager
 def take_stdout() -> Generator[int]:
-    """Move standard output to another file descriptor, which is yielded, and put standard error in its place.
-
-    Raises:
-        OSError: the process has no standard output.
-    """
+    """Put standard error in the place of standard output, which is moved to the descriptor that is yielded."""
     if cast("TextIO | None", sys.__stdout__) is None:  # whatever has its number now is another file
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     fd = os.dup(1)
@@ -73,11 +69,7 @@ def take_stdout() -> Generator[int]:
 
 @contextmanager
 def take_stdin() -> Generator[int]:
-    """Move standard input to another file descriptor, which is yielded, and leave an empty one in its place.
-
-    Raises:
-        OSError: the process has no standard input.
-    """
+    """Put an empty one in the place of standard input, which is moved to the descriptor that is yielded."""
     fd = os.dup(0)
     try:
         null = os.open(os.devnull, os.O_RDONLY)

@@ -26,24 +26,14 @@ _NO_TEXT = PublicText("")
 
 @attrs.define(eq=False)
 class Request:
-    """One thing that the model wants done, through all attempts at it.
+    """One thing that the model wants done, through all attempts at it."""
 
-    Args:
-        first: The call of the first attempt.
-        call: The call of the last attempt.
-        outcome: The outcome of the last attempt.
-        text: The text for the model about that.
-        tool: The tool that the call was resolved to; None if there is none.
-        attempt: How many attempts have run.
-        identity: The tool and params of the last call. None: no attempt has run.
-    """
-
-    first: Call
+    first: Call  # the call of the first attempt
     call: Call = attrs.field(default=attrs.Factory(lambda self: self.first, takes_self=True))
     outcome: Outcome[Any] = attrs.field(default=_NOT_RUN, repr=False)
     text: PublicText = attrs.field(default=_NO_TEXT, repr=False)
     tool: Tool[..., Any] | None = None
-    attempt: int = 0
+    attempt: int = 0  # how many have run
     identity: Identity | None = None
 
     @property
@@ -64,10 +54,6 @@ def inherit_context(call: Call, earlier: Call) -> Call:
     That is its principal, deps, conversation, time limit and state. An adapter need not know them, and without them a
     rate limit or an approval would be asked without a principal. The state is what the caller set before the call went
     in; what stages set for the earlier call is not in it.
-
-    Args:
-        call: As the adapter made it; what it already has stays.
-        earlier: The first call of the same request, or of the turn.
     """
     asked = call.asked_by(earlier.principal, earlier.deps, earlier.conversation)
     timeout = earlier.timeout if call.timeout is None else call.timeout
@@ -83,10 +69,6 @@ def match_requests(calls: Sequence[Call], requests: Sequence[Request]) -> list[R
     arguments in common, then the one with its id: some providers number the calls of each reply anew. The rest goes
     by the order of the calls, unless there are fewer calls than requests: then it is unknown which request is meant,
     and to answer the wrong one is worse than to leave both open.
-
-    Args:
-        calls: The calls of a reply.
-        requests: The requests that are still open.
     """
     matching = _Matching(calls, requests)
     for fits in (_has_tool, _has_id_and_argument, _was_suggested, _has_unknown_name):
@@ -161,11 +143,7 @@ def _written(request: Request) -> str:
 
 
 def list_arguments(arguments: object) -> frozenset[tuple[str, str]]:
-    """The arguments as pairs of a name and a value as text, those inside of others too; also of text that is cut off.
-
-    Args:
-        arguments: As the model wrote them.
-    """
+    """The arguments, nested ones too, as pairs of a name and a value as text; also of text that is cut off."""
     read = read_arguments(arguments)
     if read is None:
         text = str.__str__(arguments)[:_LONGEST] if isinstance(arguments, str) else ""
@@ -222,10 +200,6 @@ def find_repeat(identity: Identity, ended: Sequence[Request]) -> Request | None:
 
     A model that is asked for one of its calls tends to send all of them again. An effect that happened, or may have,
     must not run twice; a read that succeeded may run again, so it is not a repeat.
-
-    Args:
-        identity: The tool and params of a call in a reply.
-        ended: The requests that are over.
     """
     for request in ended:
         tool = request.tool

@@ -53,11 +53,7 @@ class LeftBehind:
 
 
 def add_state(state: State | None, key: StateKey[S], value: S) -> State:
-    """The state with one more value. The other copies of the call keep theirs.
-
-    Raises:
-        SetupError: The key is not a `StateKey`.
-    """
+    """The state with one more value. The other copies of the call keep theirs."""
     return {**(state or {}), _check_key(key): value}
 
 

@@ -62,10 +62,6 @@ class Caller:
     def of(call: ResolvedCall, delivery_of: Callable[[ResolvedCall], str]) -> Caller | None:
         """The caller of the tool of this call. Of a pipeline in a pipeline it is the outer one.
 
-        Args:
-            call: The call.
-            delivery_of: As in `once`, which stands above this.
-
         Returns:
             None if the call came through no pipeline, or has ended.
         """

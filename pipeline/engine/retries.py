@@ -69,11 +69,7 @@ class RetryRules:
         return name if self.tool is None else f"tools[{self.tool!r}][{name!r}]"
 
     def with_policy(self, tool: str, policy: RetryPolicy) -> RetryRules:
-        """The rules with what differs for one tool.
-
-        Raises:
-            SetupError: The policy has a field that no policy has, or a value that makes no sense.
-        """
+        """The rules with what differs for one tool; SetupError for an unknown field, or a value that makes no sense."""
         given = cast("dict[Any, Any]", policy)
         allowed = RetryPolicy.__optional_keys__
         if not isinstance(cast("object", policy), dict) or not all(name in allowed for name in given):

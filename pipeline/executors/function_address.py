@@ -34,11 +34,7 @@ def find_address(tool: Tool[..., Any]) -> str | None:
 
 @cache
 def load_function(address: str) -> Function:
-    """Import the module of an address and return the function.
-
-    Raises:
-        SetupError: The module does not import, or has no such function.
-    """
+    """Import the module of an address and return the function; SetupError if either fails."""
     module, _, name = address.partition(":")
     try:
         found = _look_up(import_module(module), name)

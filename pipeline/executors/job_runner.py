@@ -30,12 +30,6 @@ def run_job(
     """Run a sync tool in a context of its own. Never raises: a tool that exits ends its call, not the worker.
 
     A value that a tool leaves in a context variable is therefore not there for the next call of this thread.
-
-    Args:
-        function: The tool's function.
-        job: The rest of the job.
-        await_result: Awaits a coroutine, for a function that returns one though it was not known to be async.
-        open_steps: Makes the receiver of progress, if there is a listener.
     """
     return copy_context().run(_run, function, job, await_result, open_steps)
 

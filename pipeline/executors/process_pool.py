@@ -13,11 +13,7 @@ from .worker_handle import WorkerLostError, WorkerProcess
 
 
 class WorkerPool:
-    """The workers of one executor in one event loop. It goes with the executor or with the loop.
-
-    Args:
-        count: How many jobs it has at a time, and so how many workers at most.
-    """
+    """The workers, at most ``count``, of one executor in one event loop. It goes with the executor or with the loop."""
 
     def __init__(self, count: int) -> None:
         self.limiter = CapacityLimiter(count)

@@ -44,12 +44,6 @@ def is_plain(value: object) -> bool:
 def encode_job(function: Any, call: ValidCall, dumps: Dumps = pickle.dumps, steps: str | None = None) -> bytes:
     """Pickle one call.
 
-    Args:
-        function: The reference to the function.
-        call: The call.
-        dumps: Pickles a value.
-        steps: As `ask_for_steps` returned it. Default None: no progress.
-
     Raises:
         SetupError: The arguments or the ``deps`` of the call cannot be pickled.
     """
@@ -92,11 +86,7 @@ def read_pickled_state(pickled: PickledState | None) -> State | None:
 
 
 def make_job(function: Any, call: ValidCall, dumps: Dumps, steps: str | None = None) -> Job | bytes:
-    """Make one call ready to share a pickle with others: as a plain job, else in a pickle of its own.
-
-    Raises:
-        SetupError: As `encode_job`.
-    """
+    """Make one call ready to share a pickle with others: as a plain job, else in a pickle of its own."""
     if call.tool.context or not _PLAIN_TYPES.issuperset(map(type, call.params.values())):
         return encode_job(function, call, dumps, steps)
     return function, call.params, None, _get_trace_headers()
@@ -121,10 +111,6 @@ def encode_not_begun(exc: BaseException) -> bytes:
 
 def decode_reply(reply: bytes, heard: HeardSteps | None) -> object:
     """Read a reply in the process of the caller, and add the progress that came with it to the report of the call.
-
-    Args:
-        reply: The result of `encode_reply`.
-        heard: Receives the progress. None: nothing does.
 
     Returns:
         The value of the tool. Or a ``Failure``: of the exception that it raised, with the worker's stack as its cause;

@@ -35,11 +35,7 @@ def ask_for_steps(call: ValidCall) -> str | None:
 
 
 class HeardSteps:
-    """The steps of one attempt, in the process of the caller.
-
-    Args:
-        call: The call. Make this before its body begins, in its attempt.
-    """
+    """The steps of one attempt, in the caller's process. It is made in the attempt, before its body begins."""
 
     def __init__(self, call: ValidCall) -> None:
         self._tell = None if call.report is None else make_tell(call.report)
@@ -89,11 +85,7 @@ class KeptSteps:
 
 
 class SentSteps:
-    """Sends each step at once, as fast as the caller is to hear them, and no faster.
-
-    Args:
-        send: Sends one step. Returns whether it could; it does not block.
-    """
+    """Sends each step at once, as fast as the caller is to hear them, and no faster."""
 
     def __init__(self, send: Callable[[Step], bool]) -> None:
         self._send = send

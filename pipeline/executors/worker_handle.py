@@ -31,9 +31,6 @@ class WorkerLostError(Exception):
 class WorkerProcess:
     """One worker process. It has one job at a time.
 
-    Args:
-        living: The set that it belongs to as long as it lives.
-
     Raises:
         OSError: No process can be started.
     """
@@ -101,9 +98,6 @@ class WorkerProcess:
 
     async def run(self, hear: Callable[[bytes], object]) -> bytes:
         """Run the job that is prepared, and return its reply. If the caller is cancelled, the worker is killed.
-
-        Args:
-            hear: Called with each step of progress that comes before the reply.
 
         Raises:
             WorkerLostError: The worker is gone; the body may have begun.

@@ -222,10 +222,6 @@ def put_calls_right(reply: Any, pipeline: Pipeline) -> None:
     """Change the names and arguments of the calls of a reply to those that the pipeline will run.
 
     Other plugins and callbacks decide by them. A call that the pipeline refuses stays as the model wrote it.
-
-    Args:
-        reply: ADK's ``LlmResponse``. A part of one that is still to come stays as it is.
-        pipeline: For the tools that the model was offered.
     """
     if reply.partial or reply.content is None:
         return

@@ -54,10 +54,6 @@ Ask: TypeAlias = Callable[[Approval], Decision | None]
 class HostApprovals:
     """Runs calls, and has those that wait decided by the person at a framework.
 
-    Args:
-        pipeline: Runs the calls. It must have the stage `Approve`.
-        signer: Says who asks.
-
     Raises:
         SetupError: No stage of the pipeline asks for approval.
     """

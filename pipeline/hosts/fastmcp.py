@@ -254,11 +254,6 @@ FOREIGN = (MCPError, FastMCPError, NotFoundError, DisabledError)  # any other ex
 def read_error(host: Host, call: ValidCall, exc: Exception) -> Any:
     """The failure that an exception of ``call_next`` stands for.
 
-    Args:
-        host: Of the middleware.
-        call: As it was run.
-        exc: The exception.
-
     Returns:
         A Failure, in the words of the tool's author, of FastMCP or of pydantic.
 

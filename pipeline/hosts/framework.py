@@ -27,14 +27,7 @@ _DEFAULT = Validate()
 
 @contextmanager
 def requires(package: str) -> Generator[None, None, None]:
-    """Around the imports of a framework: says what to install if they fail.
-
-    Args:
-        package: The framework's name at PyPI, which is the name of our extra.
-
-    Raises:
-        ImportError: The package is missing, or too old to have what the adapter uses.
-    """
+    """Around the imports of a framework: an ImportError says which extra to install."""
     try:
         yield
     except ImportError as exc:
@@ -43,20 +36,12 @@ def requires(package: str) -> Generator[None, None, None]:
 
 
 def list_offered(registry: ToolView) -> list[tuple[dict[str, Any], str]]:
-    """``{"name", "description", "parameters"}`` of each tool that may be called now, and the tool's own name.
-
-    Args:
-        registry: The tools. A name that providers refuse is given in a form that they accept.
-    """
+    """``{"name", "description", "parameters"}`` of each tool that may be called now, and the tool's own name."""
     return list(zip(build_definitions(registry, OPENAI, "parameters"), registry.callable_names(), strict=True))
 
 
 def list_media(outcome: Outcome[Any]) -> list[str | Image | File] | None:
-    """Return the result of a tool as texts, images and PDF files, in order; None if it is text alone.
-
-    Args:
-        outcome: Of the call. Parts that models do not take are mentioned in a text.
-    """
+    """The result of a tool as texts, images and PDF files, in order; None if it is text alone."""
     shown = [find_media(part) or str(part) for part in to_parts(outcome)]
     return None if all(isinstance(part, str) for part in shown) else shown
 
@@ -79,12 +64,7 @@ def foresee(pipeline: Pipeline, call: Call) -> ValidCall | None:
 
 
 def refuse_arguments(call: ValidCall, error: ValidationError) -> Failure[InvalidParams | MalformedCall]:
-    """A refusal by the types of a tool's own function, which know more than its schema says, such as a validator.
-
-    Args:
-        call: The call that the framework was handed.
-        error: The error of pydantic, as the framework raised it.
-    """
+    """A refusal by the types of a tool's own function, which know more than its schema says, such as a validator."""
     params = dict(call.params)
     return Failure(PydanticErrors(call.tool.parameters.schema).convert(error, params, params))
 

@@ -41,12 +41,7 @@ class HostParameters(Parameters):
 
     @classmethod
     def around(cls, parameters: Parameters, read: Reader | None) -> HostParameters:
-        """The same parameters, asked after the framework.
-
-        Args:
-            parameters: By the schema; they are compiled.
-            read: As the attribute.
-        """
+        """The same parameters, asked after the framework."""
         compiled = parameters.compile()
         made = cls(lambda: compiled._replace(parse=_let_accepted_pass(compiled.parse)), read=read)
         made.compile()
@@ -110,15 +105,10 @@ def _let_accepted_pass(parse: Parse) -> Parse:
 
 @attrs.frozen
 class ModelReader:
-    """Reads arguments by a model of pydantic.
-
-    Attributes:
-        model: The class of the model.
-        filled: Fields that the framework fills in, whatever was sent. Default: none.
-    """
+    """Reads arguments by a model of pydantic."""
 
     model: type[BaseModel]
-    filled: tuple[str, ...] = ()
+    filled: tuple[str, ...] = ()  # fields that the framework fills in, whatever was sent
 
     def __call__(self, arguments: Any) -> object:
         """Return the values of the fields; extra names are left out."""
@@ -128,17 +118,11 @@ class ModelReader:
 
 @attrs.frozen
 class ValidatorReader:
-    """Reads arguments by a validator of pydantic, text in JSON mode.
+    """Reads arguments by a validator of pydantic, text in JSON mode."""
 
-    Attributes:
-        validator: It returns a dict, or the arguments of a function.
-        context: For validators that take a context. Default None.
-        strict: Whether an object is read in JSON mode too, without conversions such as of "10" to 10.
-    """
-
-    validator: SchemaValidator
-    context: object = None
-    strict: bool = False
+    validator: SchemaValidator  # returns a dict, or the arguments of a function
+    context: object = None  # for validators that take one
+    strict: bool = False  # whether an object is read in JSON mode too, without conversions such as of "10" to 10
 
     def __call__(self, arguments: Any) -> object:
         """Return the values."""

@@ -358,7 +358,6 @@ class _GatewayCalls(ToolcallMiddleware):
         return name, {}
 
     async def stop_trying(self) -> None:
-        """End what tries servers again."""
         for task in self._trying:
             task.cancel()
         await asyncio.gather(*self._trying, return_exceptions=True)

@@ -245,17 +245,11 @@ def _find_words(tool: BaseTool | None, call: Call) -> str | None:
 
 @attrs.frozen
 class _Reply:
-    """What is known of a reply of the model before it comes.
+    """What is known of a reply of the model before it comes."""
 
-    Attributes:
-        pipeline: For the tools that the model was offered.
-        outputs: The names of the tools by which it gives a structured answer: LangChain reads these calls itself.
-        is_heard: Whether it is told of calls that nobody can read. Not for ever: it may write no others.
-    """
-
-    pipeline: Pipeline
-    outputs: Collection[str]
-    is_heard: bool
+    pipeline: Pipeline  # for the tools that the model was offered
+    outputs: Collection[str]  # tools by which it gives a structured answer: LangChain reads these calls itself
+    is_heard: bool  # of calls that nobody can read; not for ever: it may write no others
 
     @classmethod
     def to(cls, request: ModelRequest[Any], pipeline: Pipeline) -> _Reply:

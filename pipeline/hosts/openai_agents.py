@@ -140,11 +140,7 @@ def run_config(agent: Agent[Any], **options: Any) -> RunConfig:
 
 @attrs.frozen
 class _FunctionReader:
-    """Reads arguments as a function tool of the SDK does, which it made of a function.
-
-    Attributes:
-        schema: It makes the arguments of a call of the function.
-    """
+    """Reads arguments as a function tool of the SDK does, which it made of a function."""
 
     schema: FuncSchema = attrs.field(eq=id)
 
@@ -196,12 +192,7 @@ def _may_be_left_out(schema: Any) -> bool:
 
 
 def judge_repaired(tool: Any, pipeline: Pipeline) -> dict[str, Any]:
-    """The fields of a function tool whose functions are to see the arguments as the pipeline repairs them.
-
-    Args:
-        tool: It is not changed.
-        pipeline: Runs its calls.
-    """
+    """The fields of a function tool whose functions are to see the arguments as the pipeline repairs them."""
     changed: dict[str, Any] = {}
     if callable(needs_approval := tool.needs_approval):
 
@@ -258,13 +249,7 @@ _UNFIT = "Invalid JSON input for tool"  # how the SDK says that a function's own
 
 @attrs.frozen(eq=False)
 class Behind:
-    """Stands in place of the invoker of a tool.
-
-    Attributes:
-        tool: The tool, as its author made it.
-        host: Of the agent.
-        pipeline: For the tools of the agent.
-    """
+    """Stands in place of the invoker of a tool."""
 
     tool: FunctionTool
     host: Host

@@ -23,17 +23,11 @@ with requires("openai-agents"):
 
 @attrs.define
 class Turn:
-    """A turn of an agent, as far as it is known.
-
-    Attributes:
-        agent: The agent whose turn it is.
-        offered: All that its model was offered, by name; None: another model than ours was asked.
-        conversation: The id of the conversation that the provider keeps; "": it keeps none.
-    """
+    """A turn of an agent, as far as it is known."""
 
     agent: Agent[Any]
-    offered: dict[str, HostTool] | None = None
-    conversation: str = ""
+    offered: dict[str, HostTool] | None = None  # to its model, by name; None: another model than ours was asked
+    conversation: str = ""  # the id of the one that the provider keeps
 
 
 # Set before the model is asked, in the task of the run; the model may be asked in a task of its own, so it changes it.

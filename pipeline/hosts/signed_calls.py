@@ -21,15 +21,9 @@ Find: TypeAlias = Callable[[Any], str | None]
 
 @attrs.frozen
 class Signer:
-    """The user's functions that say who asks, and what the conversation is. They stand above what the adapter finds.
+    """The user's functions that say who asks, and what the conversation is. They stand above what the adapter finds."""
 
-    Attributes:
-        where: The function that takes them as options, for errors.
-        principal: Finds who asks; None: the adapter alone.
-        conversation: The same for the conversation of a call.
-    """
-
-    where: str
+    where: str  # the function that takes them as options, for errors
     principal: Find | None = None
     conversation: Find | None = None
 
@@ -42,12 +36,6 @@ class Signer:
         self, pipeline: Pipeline, call: Call, context: object = None, *, counts_inside: bool = False
     ) -> Outcome:
         """Run a call with the principal and the conversation that the functions find in the context.
-
-        Args:
-            pipeline: Runs it.
-            call: With what the adapter finds.
-            context: For the functions.
-            counts_inside: Whether the framework makes a span ``execute_tool`` when the tool runs.
 
         Returns:
             The outcome; a Failure if a function raises: without its principal a call must not meet another one's

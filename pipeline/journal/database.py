@@ -156,7 +156,6 @@ class JournalFile:
         return removed
 
     def _measure(self) -> int:
-        """Bytes that are in use."""
         pages, free, size = (
             self._connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("page_count", "freelist_count", "page_size")
@@ -232,11 +231,7 @@ def _connect(path: Path, how: str) -> tuple[sqlite3.Connection, int]:
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> int:
-    """The version of a file; 0: it is empty.
-
-    Raises:
-        JournalError: It is something else, or of a later version.
-    """
+    """The version of a file, 0 of an empty one; JournalError if it is something else, or of a later version."""
     application, version, tables = read_header(connection)
     if application != _APPLICATION and (tables or application):
         raise JournalError(f"{path}: this is a database of something else, and no journal")
@@ -265,7 +260,6 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Generator[None]:
-    """Write all of the block, or nothing."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -291,7 +285,6 @@ def _clean(value: Any) -> Any:
 
 
 def _say(exc: Exception) -> str:
-    """The fault of a file, in words."""
     text = str(exc)
     if isinstance(exc, OSError):
         return exc.strerror or text

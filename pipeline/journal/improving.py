@@ -35,15 +35,10 @@ _LOOKS: Final = frozenset(("get", "list", "find", "search", "read", "show", "che
 
 @attrs.frozen
 class Trial:
-    """Recorded calls with a proposal, against the same calls without it.
+    """Recorded calls with a proposal, against the same calls without it."""
 
-    Attributes:
-        saved: Of the failures, those that would have reached the tool.
-        broken: Of the successes, those that would have failed.
-    """
-
-    saved: Share
-    broken: Share
+    saved: Share  # of the failures, those that would have reached the tool
+    broken: Share  # of the successes, those that would have failed
 
 
 @attrs.frozen
@@ -242,7 +237,6 @@ async def _try_alias(
 
 
 async def _find_ends(pipeline: Pipeline, forms: Sequence[Form]) -> list[str]:
-    """The ends of the calls, one by one."""
     ends: list[str] = []
     for form in forms:
         found = await replay(pipeline, [form])

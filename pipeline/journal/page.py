@@ -65,12 +65,7 @@ svg { width: 100%; height: 9rem; display: block; } svg text { fill: var(--soft);
 
 
 def write_page(found: Summary, title: str) -> str:
-    """Return the page.
-
-    Args:
-        found: The figures.
-        title: The name of the journal.
-    """
+    """Return the page."""
     faults = [(_FAULT_WORDS[name], count, name) for name, count in found.total.faults.most_common()]
     parts = [
         _make_head(found, title),

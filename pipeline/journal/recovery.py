@@ -28,12 +28,7 @@ _LAST: Final = 3  # attempt that is counted
 
 @attrs.frozen
 class Share:
-    """A part of a whole, with its 95 % interval by Wilson (1927).
-
-    Attributes:
-        part: How many.
-        of: Of how many.
-    """
+    """A part of a whole, with its 95 % interval by Wilson (1927)."""
 
     part: int
     of: int
@@ -108,20 +103,13 @@ class Recovery:
 
 @attrs.define(eq=False)
 class Chain:
-    """A failure, and what answered it so far.
-
-    Attributes:
-        first, last: The first failure and the last one.
-        attempt: Of the last one, from 1.
-        suggested: The names that the text of the last one suggested.
-        group: Of the first one.
-    """
+    """A failure, and what answered it so far."""
 
     first: Form
     last: Form
-    group: tuple[str, str, str]
-    suggested: Sequence[str] = ()
-    attempt: int = 1
+    group: tuple[str, str, str]  # of the first one
+    suggested: Sequence[str] = ()  # by the text of the last one
+    attempt: int = 1  # of the last one, from 1
 
     def is_answered_by(self, form: Form) -> bool:
         """Whether a later call is an attempt to mend this failure."""
@@ -135,12 +123,7 @@ class Chain:
 
 @attrs.define
 class Recoveries:
-    """The figures of all chains.
-
-    Attributes:
-        total: All of them.
-        groups: By kind, tool and wording.
-    """
+    """The figures of all chains."""
 
     total: Recovery = attrs.field(factory=Recovery)
     groups: defaultdict[tuple[str, str, str], Recovery] = attrs.field(

@@ -43,13 +43,7 @@ def test_recorded_calls() -> None:
 
 
 def write_test(forms: Iterable[Form], found: Replay, target: str) -> str:
-    """Return the text of the test.
-
-    Args:
-        forms: The recorded calls. Those that cannot be replayed are not in the test.
-        found: Their replay in the pipeline, which the test expects.
-        target: MODULE:PIPELINE.
-    """
+    """Return the text of the test, without the recorded calls that cannot be replayed."""
     kept = [form for form in forms if is_replayable(form) and form["outcome"] != "cancelled"][:_MOST]
     module, _, path = target.partition(":")
     changed = {name: dict(tool.changes) for name, tool in found.tools.items() if tool.changes}

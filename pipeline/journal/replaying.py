@@ -30,38 +30,23 @@ _UNKNOWN: Final = "not in the record"
 
 @attrs.frozen
 class Change:
-    """One call that comes to something else.
-
-    Attributes:
-        id: Of the call.
-        name: As the model wrote it.
-        before: The kind of its failure, or ``"success"``.
-        after: The same now, or ``"no record"``: it would run, and no equal call ran then.
-        told: The text for the model now.
-    """
+    """One call that comes to something else."""
 
     id: str
-    name: str
-    before: str
-    after: str
-    told: str
+    name: str  # as the model wrote it
+    before: str  # the kind of its failure, or "success"
+    after: str  # the same now, or "no record": it would run, and no equal call ran then
+    told: str  # the text for the model now
 
 
 @attrs.define
 class ToolChanges:
-    """The calls of one tool.
+    """The calls of one tool."""
 
-    Attributes:
-        calls: Those that were replayed.
-        changes: How many changed, by what they were and what they are.
-        texts: Failures of the same kind as before whose text for the model is another one.
-        examples: The first of those that changed.
-    """
-
-    calls: int = 0
+    calls: int = 0  # that were replayed
     changes: Counter[tuple[str, str]] = attrs.field(factory=Counter[tuple[str, str]])
-    texts: int = 0
-    examples: list[Change] = attrs.field(factory=list[Change])
+    texts: int = 0  # failures of the same kind as before whose text for the model is another one
+    examples: list[Change] = attrs.field(factory=list[Change])  # the first that changed
 
 
 @attrs.define
@@ -122,10 +107,6 @@ class RecordedEnd:
 
     A call that ran is answered by its own record, attempt by attempt. Another one is answered by the record of an equal
     intent: the same tool and params, for the same principal in the same conversation.
-
-    Args:
-        pipeline: Whose end this is in the place of.
-        run_reads: Whether the body of a tool that only reads runs for want of a record.
     """
 
     def __init__(self, pipeline: Pipeline, *, run_reads: bool = False) -> None:

@@ -20,22 +20,13 @@ _MOST_TIMES: Final = 100_000  # durations of one tool that are kept for its perc
 
 @attrs.define
 class Tally:
-    """Calls of one group.
-
-    Attributes:
-        calls: All of them.
-        failures: Those that failed; a cancelled call did not.
-        cancelled: Those that were cancelled.
-        kinds: Failures by kind.
-        faults: Failures by whose fault they are.
-        seconds: Durations of the calls.
-    """
+    """Calls of one group."""
 
     calls: int = 0
-    failures: int = 0
+    failures: int = 0  # without the cancelled ones
     cancelled: int = 0
-    kinds: Counter[str] = attrs.field(factory=Counter[str])
-    faults: Counter[str] = attrs.field(factory=Counter[str])
+    kinds: Counter[str] = attrs.field(factory=Counter[str])  # of failures
+    faults: Counter[str] = attrs.field(factory=Counter[str])  # failures by whose fault they are
     seconds: list[float] = attrs.field(factory=list[float], repr=False)
 
     def add(self, form: Form, fault: str | None) -> None:
@@ -63,13 +54,7 @@ class Tally:
 
 @attrs.define
 class StageTally:
-    """The runs of one stage.
-
-    Attributes:
-        runs: How many.
-        decided: How many failures it made.
-        seconds: The time of the stage alone, without the stages inside of it.
-    """
+    """The runs of one stage; ``seconds`` is its own time, without the stages inside of it."""
 
     runs: int = 0
     decided: int = 0

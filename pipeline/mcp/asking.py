@@ -198,11 +198,7 @@ def _make_session(context: Any, send: Callable[..., Awaitable[Any]], lacks: list
 
 
 class ServedEnd:
-    """The end of another pipeline, with this one difference.
-
-    Args:
-        pipeline: The other pipeline.
-    """
+    """The end of another pipeline, with this one difference."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         end = pipeline.entries[-1]

@@ -48,15 +48,10 @@ _log = get_logger()
 
 @attrs.frozen
 class Question:
-    """A question to the person at a client.
+    """A question to the person at a client."""
 
-    Args:
-        approval: The id of the call that it is about.
-        text: The call in words.
-    """
-
-    approval: str
-    text: str
+    approval: str  # its id
+    text: str  # the call in words
 
     @property
     def params(self) -> Message:
@@ -105,12 +100,6 @@ async def find_question(approvals: Approvals, call: Call, outcome: Outcome) -> Q
 async def ask_person(ask: Ask, approvals: Approvals, call: Call, outcome: Outcome) -> bool:
     """Ask the client about a call that waits.
 
-    Args:
-        ask: Shows a question to the person at the client.
-        approvals: Where the call waits.
-        call: The call.
-        outcome: Its outcome.
-
     Returns:
         Whether a decision was made, so that the same call now gets its answer. False: the call does not wait, or the
         user of the client has not decided.
@@ -152,12 +141,7 @@ def _give_up(call: Call, exc: Exception) -> None:
 
 
 class ClientQuestions:
-    """The questions that have no answer yet.
-
-    Args:
-        writer: The stream that the client reads.
-        read_capabilities: Returns what the client declared in its handshake.
-    """
+    """The questions that have no answer yet."""
 
     def __init__(self, writer: LineWriter, read_capabilities: Callable[[], Message]) -> None:
         self._writer, self._read_capabilities = writer, read_capabilities
@@ -167,12 +151,7 @@ class ClientQuestions:
         self._held: dict[str, str] = {}  # the id of an approval, by the state that the client sends back
 
     def can_ask(self, meta: Message, *, is_modern: bool) -> bool:
-        """Whether the client of a request can be asked.
-
-        Args:
-            meta: The ``_meta`` of the request.
-            is_modern: Whether it is of a version without a handshake.
-        """
+        """Whether the client of a request can be asked."""
         return takes_forms(read_object(meta, _ABLE) if is_modern else self._read_capabilities())
 
     def is_answered_by(self, message: Message) -> bool:

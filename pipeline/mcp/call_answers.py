@@ -44,12 +44,6 @@ def read_answer(answer: Answer, text: TextPolicy, *, structured: bool, trusted: 
 
     The value is the structured one if the tool declared an output schema and the content holds text alone; else the
     content: a text as it is, one part, or a list of parts, which knows the structured value as well if there is one.
-
-    Args:
-        answer: The result, as it came.
-        text: How the text of an error is shown, see `ReturnedError`.
-        structured: Whether the tool declared an output schema.
-        trusted: Whether the kind that a server of ours names is believed.
     """
     if _is_failure(answer):
         return Failure(_read_error(answer, text, trusted=trusted))
@@ -65,10 +59,6 @@ def read_reply(reply: Message, cause: Exception) -> ExecutionFailed | None:
     """Return the failure in a reply of JSON-RPC, in the server's words and of one kind; None: it succeeded.
 
     A relay passes on what the server says of a failure, so it reads no more than that there is one.
-
-    Args:
-        reply: The whole reply, as it came.
-        cause: The private cause of the failure.
     """
     result: Any = reply.get("result")
     if not is_message(result):

@@ -53,32 +53,17 @@ class _ToldByServer(Exception):  # noqa: N818  # it marks a failure as the serve
 
 @attrs.define(eq=False)
 class Exchange:
-    """One call of a tool, from the client's request to its answer. It is the ``deps`` of the call.
+    """One call of a tool, from the client's request to its answer. It is the ``deps`` of the call."""
 
-    Args:
-        rest: The params beside the name and the arguments.
-        has_arguments: Whether the request has arguments, be they empty.
-        answer: The server's answer to the last attempt. None: none.
-        value: The result in it, if it succeeded.
-        told: Marks a failure that the server reported.
-    """
-
-    rest: Message
-    has_arguments: bool
-    answer: Message | None = None
-    value: Message | None = None
-    told: _ToldByServer | None = None
+    rest: Message  # the params beside the name and the arguments
+    has_arguments: bool  # be they empty
+    answer: Message | None = None  # to the last attempt
+    value: Message | None = None  # of a success
+    told: _ToldByServer | None = None  # marks a failure that the server reported
 
 
 class CallRelay:
-    """Runs the calls of tools.
-
-    Args:
-        upstream: The server.
-        policy: The operator's decisions about it.
-        make_pipeline: Makes the pipeline for a registry that is filled later.
-        questions: Asks the client about calls that wait for a person.
-    """
+    """Runs the calls of tools."""
 
     def __init__(
         self,

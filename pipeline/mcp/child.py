@@ -45,15 +45,7 @@ class Child:
 
     @classmethod
     def start(cls, command: Sequence[str], limit: int) -> Self:
-        """Start the server. Its stderr is ours.
-
-        Args:
-            command: The program and its arguments.
-            limit: Bytes of a line of its stdout.
-
-        Raises:
-            OSError: It cannot be started.
-        """
+        """Start the server, whose stderr is ours; OSError if it cannot be started."""
         process = subprocess.Popen(  # noqa: S603  # the command is what the user asked to run
             command,
             stdin=subprocess.PIPE,
@@ -73,11 +65,7 @@ class Child:
         return 128 - code if code is not None and code < 0 else code
 
     async def send(self, line: bytes) -> None:
-        """Write a line to its stdin.
-
-        Raises:
-            ServerGoneError: It reads no more. ``landed`` is "no" if nothing of the line was taken.
-        """
+        """Write a line to its stdin; a ServerGoneError has ``landed="no"`` if nothing of the line was taken."""
         if self._gone:
             raise ServerGoneError("no")
         try:
@@ -116,11 +104,7 @@ class Child:
             os.close(fd)
 
     async def close(self, grace: float) -> None:
-        """End it and its process group, as the specification says: close its stdin, then SIGTERM, then SIGKILL.
-
-        Args:
-            grace: Seconds to wait after each of the first two steps.
-        """
+        """End it and its process group, as the specification says: close its stdin, then SIGTERM, then SIGKILL."""
         self._gone = True
         with anyio.CancelScope(shield=True):
             async with self._closing:

@@ -39,17 +39,6 @@ _MAX_METHOD = 200  # characters of a method in an answer
 class ClientLines:
     """Takes what the client writes.
 
-    Args:
-        upstream: The server; what is not ours passes to it.
-        known: The tools that the relay has learned.
-        running: The calls of tools that run.
-        open_requests: Requests that have passed and have no answer yet.
-        questions: What the relay itself asks the client.
-        reply: Sends the answer to a request to the client.
-        writer: The stream that the client reads.
-        group: Where calls run.
-        max_line: Bytes of a line; longer ones were thrown away.
-
     Attributes:
         passing: Messages that are noted as open, and that no server has got yet.
     """
@@ -75,11 +64,7 @@ class ClientLines:
         self.passing: list[Message] = []
 
     async def take(self, line: bytes | LongLine) -> None:
-        """A line of the client, for the server or for us.
-
-        Raises:
-            BrokenLineError: An answer to the client is due, and it reads no more.
-        """
+        """A line of the client, for the server or for us; BrokenLineError if the client reads no more."""
         if isinstance(line, LongLine):
             await self._refuse_long(line)
             return
@@ -121,7 +106,6 @@ class ClientLines:
         await self._writer.write(dump(make_error(None, INVALID_REQUEST, text)))
 
     def _is_ours(self, message: Message) -> bool:
-        """Whether a message does not simply pass."""
         method = message.get("method")
         if method == CANCELLED:
             return key_of(read_object(message, "params").get("requestId")) in self._running
@@ -175,12 +159,7 @@ class ClientLines:
             await self._pass_on(dump(error), [error])
 
     async def fail(self, found: OpenRequest, *, is_odd: bool = False) -> None:
-        """Answer a request of the client that the server will not answer: it has ended, or was not sent the request.
-
-        Args:
-            found: The request.
-            is_odd: Whether it could not be sent. Default False: the server has ended.
-        """
+        """Answer a request of the client that the server will not answer: it has ended, or was not sent the request."""
         method, request_id = found.request.get("method"), found.request["id"]
         method = neutralise(method, limit=_MAX_METHOD) if isinstance(method, str) else "the request"
         error = make_error(request_id, SERVER_ENDED, f"the server ended before it answered {method}")

@@ -63,11 +63,7 @@ class Transport:
 
 
 def load_transport() -> Transport:
-    """The parts of the package ``mcp``.
-
-    Raises:
-        SetupError: It is not installed, or is another version.
-    """
+    """The parts of the package ``mcp``; SetupError if it is not installed, or is another version."""
     try:
         message = import_module("mcp.shared.message")
         return Transport(
@@ -85,14 +81,7 @@ def load_transport() -> Transport:
 
 
 class HttpServer:
-    """One session with a server.
-
-    Args:
-        transport: The result of `load_transport`.
-        url: Where it is.
-        headers: Sent with each request.
-        limit: Bytes of one message that comes as an event.
-    """
+    """One session with a server."""
 
     def __init__(self, transport: Transport, url: str, headers: Mapping[str, str], limit: int) -> None:
         self._transport = transport

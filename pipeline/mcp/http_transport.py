@@ -67,11 +67,7 @@ class HttpTransport:
 
     @property
     def listening(self) -> socket.socket:
-        """The socket at which clients arrive.
-
-        Raises:
-            SetupError: It is not open.
-        """
+        """The socket at which clients arrive; SetupError if it is not open."""
         if self._socket is None:
             raise SetupError("HttpTransport: it is not open")
         return self._socket
@@ -83,11 +79,7 @@ class HttpTransport:
         return f"http://{host}:{self.listening.getsockname()[1]}{PATH}"
 
     def open(self) -> None:
-        """Take the address.
-
-        Raises:
-            OSError: It is taken, or is none.
-        """
+        """Take the address; OSError if it is taken, or is none."""
         host = self._host.strip("[]")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # The protocol is named, or asyncio would leave Nagle's algorithm on, which delays each answer by 40 ms.
@@ -144,11 +136,7 @@ class HttpTransport:
 
 
 class OneAnswer:
-    """Refuses a request with the id of an open request of its session.
-
-    Args:
-        app: The application that answers the others.
-    """
+    """Refuses a request with the id of an open request of its session."""
 
     def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
         self._app = app

@@ -133,11 +133,7 @@ def join_array(elements: Iterable[bytes]) -> bytes:
 
 
 def hides_call(message: object) -> bool:
-    """Whether another reader could find a call of a tool in a message: see `fold_key`.
-
-    Args:
-        message: A message that is no call itself, or a list.
-    """
+    """Whether another reader could find a call of a tool in a message: see `fold_key`."""
     waiting = [message]
     while waiting:
         each: object = waiting.pop()
@@ -315,11 +311,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 class CallBatch:
-    """Collects the answers to a batch.
-
-    Args:
-        keys: The keys of its requests, see `key_of`; a key that occurs twice gets two answers.
-    """
+    """Collects the answers to a batch."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         self._missing = Counter(keys)

@@ -44,10 +44,6 @@ class KeptResources:
         """The links to the kept results whose handles a result names, also those of calls that it is made of.
 
         A handle that this caller cannot read has none, nor has a result that is longer than a resource may be.
-
-        Args:
-            call: The call.
-            result: Its result, with its content.
         """
         if self._kept is None:
             return []

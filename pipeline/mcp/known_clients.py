@@ -68,13 +68,7 @@ class KnownClients:
         return len(self._scopes)
 
     def sign(self, call: Call, request: Any, pipeline: Pipeline) -> Call:
-        """The call as a pipeline runs it, with its conversation and with what keeps track of it without one.
-
-        Args:
-            call: With its principal, and with a conversation if the application says one.
-            request: The ``ServerRequestContext`` of the package ``mcp``; None: the server was called without a client.
-            pipeline: What `with_` said to it counts as said by the application.
-        """
+        """The call as a pipeline runs it, with its conversation and with what keeps track of it without one."""
         source, known = self._find_source(request), pipeline.ask(call)
         if known.conversation:
             # The ids are those of one client, and the conversation is not.
@@ -91,11 +85,7 @@ class KnownClients:
         return call.under(None, Guards.of(_Unremembered(), outer=call.guards)) if self.warn(pipeline) else call
 
     def warn(self, pipeline: Pipeline) -> bool:
-        """Log, once, that clients are not known. Returns whether that matters: a ledger remembers their calls as one's.
-
-        Args:
-            pipeline: Runs the calls.
-        """
+        """Log, once, that clients are not known. Returns whether it matters: a ledger takes their calls for one's."""
         known = pipeline.ask(Call(""))
         if known.conversation or known.principal or any(stage.placement.kind == "ledger" for stage in pipeline.entries):
             return False
@@ -144,12 +134,7 @@ class KnownClients:
 
 
 class _OfPrincipal(Conversation):
-    """What is undecided of the calls of a principal, for ten minutes.
-
-    Args:
-        principal: Who asks.
-        clients: Holds it while something is.
-    """
+    """What is undecided of the calls of a principal, for ten minutes."""
 
     def __init__(self, principal: str, clients: KnownClients) -> None:
         super().__init__()
@@ -166,13 +151,11 @@ class _OfPrincipal(Conversation):
         return self._latest <= timing.monotonic() - _REFUSED_FOR
 
     def add(self, lost: Lost) -> None:
-        """See `Conversation`."""
         super().add(lost)
         self._latest = lost.at
         self._clients.hold(self._principal, self)
 
     def find(self, call: Any, params: Mapping[str, object] | None) -> tuple[Lost, bool] | None:
-        """See `Conversation`."""
         before = timing.monotonic() - _REFUSED_FOR
         for each in list(self.lost.values()):
             if each.at > before:
@@ -181,7 +164,6 @@ class _OfPrincipal(Conversation):
         return super().find(call, params)
 
     def is_full(self, tool: Tool[..., Any]) -> bool:
-        """See `Conversation`."""
         self.forget(timing.monotonic() - _REFUSED_FOR)
         return super().is_full(tool)
 

@@ -27,13 +27,7 @@ AskForPage: TypeAlias = Callable[[str | None], Awaitable[Message]]
 
 
 class KnownTools:
-    """The tools of a server, in a registry.
-
-    Args:
-        registry: Where they are kept. Only this class changes it.
-        policy: The operator's decisions about them.
-        handler: The body of each tool, called with a ToolContext and the arguments.
-    """
+    """The tools of a server, in a registry."""
 
     def __init__(self, registry: ToolRegistry, policy: RelayPolicy, handler: Callable[..., Awaitable[object]]) -> None:
         self._registry = registry
@@ -65,11 +59,7 @@ class KnownTools:
         self.forget()
 
     async def find_changes(self, ask: AskForPage) -> bool:
-        """Whether the server has other tools than before it ended; False if they were not known.
-
-        Raises:
-            ServerGoneError, TimeoutError, InvalidAnswerError: As `learn`.
-        """
+        """Whether the server has other tools than before it ended; False if they were not known."""
         if self._before is None:
             return False
         await self.learn(None, ask)
@@ -77,13 +67,7 @@ class KnownTools:
         return _differ(before, self._definitions)
 
     def learn_page(self, params: Message, changes: int, answer: Message) -> None:
-        """Learn from the answer to a ``tools/list`` of the client.
-
-        Args:
-            params: The params of the request.
-            changes: The value of `changes` when it was sent.
-            answer: The server's answer.
-        """
+        """Learn from the answer to a ``tools/list`` of the client."""
         cursor, result = params.get("cursor"), read_object(answer, "result")
         if not isinstance(result.get("tools"), list) or not isinstance(cursor, (str, NoneType)):
             return

@@ -22,17 +22,11 @@ _PIECE = 4_096  # bytes; PIPE_BUF: a pipe that is writable takes so many without
 
 @attrs.frozen
 class LongLine:
-    """A line that was longer than the limit, and was thrown away.
+    """A line that was longer than the limit, and was thrown away."""
 
-    Args:
-        head: Its first bytes.
-        tail: Its last bytes.
-        size: Its length in bytes.
-    """
-
-    head: bytes
-    tail: bytes
-    size: int
+    head: bytes  # its first bytes
+    tail: bytes  # its last bytes
+    size: int  # in bytes
 
 
 def tell_long(line: LongLine, limit: int) -> str:
@@ -119,11 +113,7 @@ class LineReader:
 
 
 class BrokenLineError(Exception):
-    """The reader of the output has gone.
-
-    Attributes:
-        begun: Whether a part of the line was taken before.
-    """
+    """The reader of the output has gone; ``begun``: a part of the line was taken before."""
 
     def __init__(self, *, begun: bool) -> None:
         super().__init__("the other end is gone")

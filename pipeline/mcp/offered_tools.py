@@ -72,10 +72,6 @@ class OfferedTools:
     def replace_all(self, definitions: Iterable[object], *, first: bool) -> None:
         """Take over what the server offers now.
 
-        Args:
-            definitions: The tools of ``tools/list``.
-            first: Whether nothing was offered before: then a name that is taken is a mistake of the set-up.
-
         Raises:
             SetupError: ``first``, and names are taken. Nothing has been registered then.
         """
@@ -102,14 +98,7 @@ class OfferedTools:
             _LOG.warning("`effects` of add_server names a tool that the server does not have: %s", name)
 
     def accept(self, name: str) -> None:
-        """Accept the definition of a tool that is held back.
-
-        Args:
-            name: Its name in the registry.
-
-        Raises:
-            SetupError: No tool of that name is held back.
-        """
+        """Accept the definition of a tool that is held back; SetupError if none of that name is."""
         if name not in self.held:
             held = ", ".join(sorted(self.held)) or "none"
             raise SetupError(f"accept: no tool {name!r} is held back; held back: {held}")

@@ -17,17 +17,11 @@ _MAX_TEXT = 10_000  # characters of a method or a cursor that is remembered
 
 @attrs.frozen
 class OpenRequest:
-    """A request of the client that was passed to the server.
+    """A request of the client that was passed to the server."""
 
-    Args:
-        request: Its id, its method, and the cursor in its params: the rest may be large, and is not needed.
-        changes: How often the list of tools had changed when it was sent.
-        batch: The batch whose answers are collected here. None: its answer passes.
-    """
-
-    request: Message
-    changes: int
-    batch: CallBatch | None = None
+    request: Message  # its id, its method, and the cursor in its params: the rest may be large
+    changes: int  # how often the list of tools had changed when it was sent
+    batch: CallBatch | None = None  # None: its answer passes
 
 
 class OpenRequests:

@@ -14,11 +14,7 @@ from .server import Server, ServerGoneError
 
 
 class UnusableAnswerError(Exception):
-    """An answer came, and was thrown away: it was longer than a line may be, or cannot be read.
-
-    Attributes:
-        is_long: It was too long.
-    """
+    """An answer came and was thrown away: it was longer than a line may be (``is_long``), or cannot be read."""
 
     def __init__(self, *, is_long: bool) -> None:
         super().__init__("too long" if is_long else "not to be read")
@@ -27,30 +23,16 @@ class UnusableAnswerError(Exception):
 
 @attrs.define(eq=False)
 class OwnRequest:
-    """A request of ours that waits for its answer.
-
-    Args:
-        request_id: Its id.
-        line: It, as it is sent.
-
-    Attributes:
-        server: The run of the server that was asked, or is being asked. None: none has been yet.
-        answer: The answer, or the reason why none comes. None: neither yet.
-    """
+    """A request of ours that waits for its answer."""
 
     request_id: str
     line: bytes
-    server: Server | None = attrs.field(default=None, init=False)
-    answer: Message | Exception | None = attrs.field(default=None, init=False)
+    server: Server | None = attrs.field(default=None, init=False)  # the run that was asked, or is being asked
+    answer: Message | Exception | None = attrs.field(default=None, init=False)  # or the reason why none comes
     _event: anyio.Event = attrs.field(factory=anyio.Event, init=False)
 
     async def wait(self) -> Message:
-        """Wait for the answer.
-
-        Raises:
-            ServerGoneError: The server ended.
-            UnusableAnswerError: The answer was thrown away.
-        """
+        """Wait for the answer; ServerGoneError or UnusableAnswerError if none comes."""
         await self._event.wait()
         if isinstance(self.answer, dict):
             return self.answer
@@ -110,10 +92,6 @@ class OwnRequests:
         """Fail the task that waits for an answer that cannot be used. Returns whether the request was ours.
 
         The id is found in the text: our ids begin with a random text, so that nothing else is taken for one.
-
-        Args:
-            line: The line, or both ends of it.
-            is_long: Whether it was too long.
         """
         found = {each.decode() for each in self._our_id.findall(line)}
         return len(found) == 1 and self.deliver(found.pop(), UnusableAnswerError(is_long=is_long))

@@ -12,13 +12,7 @@ from ..tools import ToolRegistry
 
 
 def make_pipeline(registry: ToolRegistry, policy: RelayPolicy, /, **options: Any) -> Pipeline:
-    """The pipeline that calls pass, for a registry that is filled later.
-
-    Args:
-        registry: The tools.
-        policy: The operator's decisions about them.
-        **options: Options of `standard`, which stand above those of the policy; ``policy=`` replaces its rules.
-    """
+    """The pipeline that calls pass, for a registry that is filled later."""
     telemetry = policy.telemetry
     trace = Trace(
         redact=policy.make_redact(),

@@ -30,15 +30,7 @@ _LOOK = 1.0  # seconds between two looks at whether the client is gone
 
 
 class Relay:
-    """Stands between one client and one server.
-
-    Args:
-        start: Starts a run of the server.
-        policy: The operator's decisions about it.
-        make_pipeline: Makes the pipeline for a registry that is filled later.
-        reader: The stream that the client writes.
-        writer: The stream that the client reads.
-    """
+    """Stands between one client and one server."""
 
     def __init__(
         self,

@@ -35,12 +35,6 @@ def make_result(
     """Return the result that reports an outcome to a client.
 
     A value that does not fit the declared form is sent as an error, with the value: a client would refuse it otherwise.
-
-    Args:
-        outcome: Of the call.
-        form: Of what the tool returns. Default None: none is declared.
-        name: The tool's, for the log. Default "": not known.
-        call: The call, for the wording of its texts. Default None: as by default.
     """
     if is_failure(outcome):
         return make_error_result(outcome.failure(), complete=False, call=call)

@@ -42,13 +42,7 @@ class _Running:
 
 
 class RunningCalls:
-    """Runs calls, each in a task of its own.
-
-    Args:
-        relay: Runs one call.
-        limits: How many may run at once, and how large they may be together.
-        reply: Sends an answer to the client.
-    """
+    """Runs calls, each in a task of its own."""
 
     def __init__(self, relay: CallRelay, limits: RelayLimits, reply: Reply) -> None:
         self._relay = relay
@@ -72,14 +66,7 @@ class RunningCalls:
             await self._idle.wait()
 
     async def begin(self, request: Message, size: int, batch: CallBatch | None, group: TaskGroup) -> None:
-        """Begin a call, or answer why it does not begin.
-
-        Args:
-            request: The request, with a method and maybe without a proper id.
-            size: Its bytes.
-            batch: The batch that it came in. None: it came alone.
-            group: Where its task runs.
-        """
+        """Begin a call, or answer why it does not begin."""
         if "id" not in request:  # a notification: MCP has no such call of a tool
             return
         request_id = request["id"]

@@ -30,11 +30,7 @@ class SdkServer:
 
     @classmethod
     def load(cls) -> Self:
-        """Import it.
-
-        Raises:
-            SetupError: The package is not installed, or too old.
-        """
+        """Import it; SetupError if the package is not installed, or too old."""
         try:
             lowlevel = import_module("mcp.server.lowlevel.server")
             subscriptions = import_module("mcp.server.subscriptions")

@@ -258,13 +258,7 @@ class _NotedStream:
 
 
 class SdkSession:
-    """A session of the package ``mcp``.
-
-    Args:
-        client: Its Client, after the greeting.
-        error: Its class of errors.
-        lost: Set when the connection has ended.
-    """
+    """A session of the package ``mcp``."""
 
     def __init__(self, client: Any, error: type[Exception], lost: anyio.Event) -> None:
         self._client, self._error, self._lost = client, error, lost

@@ -49,17 +49,7 @@ class _OddParams(dict[str, Any]):
 
 
 class ServedCalls:
-    """Runs calls, and reports their progress.
-
-    Args:
-        pipeline: Runs them. It has to be open, if it has to be opened.
-        tools: The tools of its registries.
-        clients: Say whose call each is.
-        deps: The ``deps`` of each call.
-        read_principal: Returns who asks; "" without a principal.
-        error: Makes an error of the protocol of its code, its text and maybe its data.
-        wordings: By the name of a client; see `make_server`.
-    """
+    """Runs calls, and reports their progress."""
 
     def __init__(
         self,
@@ -83,10 +73,6 @@ class ServedCalls:
     async def call_tool(self, context: Any, params: Any) -> Message:
         """Run the call in a request, or go on with the one whose questions it answers.
 
-        Args:
-            context: The `ServerRequestContext`.
-            params: The params as the SDK read them.
-
         Returns:
             The result. A failure of any kind is one too, with ``isError`` and its kind in ``_meta``.
 
@@ -108,10 +94,6 @@ class ServedCalls:
 
     async def read_resource(self, context: Any, params: Any) -> Message:
         """Read a kept result as a whole. What refuses the tool that reads it refuses this: it is called first.
-
-        Args:
-            context: The `ServerRequestContext`.
-            params: The params as the SDK read them.
 
         Returns:
             The result of ``resources/read``.

@@ -25,9 +25,6 @@ class ServedTools:
     """The tools of some registries, as clients see them.
 
     A name that model providers refuse is listed in a form that they accept: clients pass names on as they are.
-
-    Args:
-        registries: The registries of the pipeline.
     """
 
     def __init__(self, registries: Sequence[ToolView]) -> None:
@@ -55,11 +52,7 @@ class ServedTools:
         return self._schemas.get(name)
 
     def find(self, name: str) -> tuple[str, Tool[..., Any] | None]:
-        """Return the name for the call of the pipeline, and the tool if it has exactly this name.
-
-        Args:
-            name: As it came from a client.
-        """
+        """Return the name for the call of the pipeline, and the tool if it has exactly this name."""
         for registry in self.registries:
             if (tool := registry.tools.get(name)) is not None:
                 return name, tool

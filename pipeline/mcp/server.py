@@ -53,11 +53,7 @@ class Server(Protocol):
         ...
 
     async def close(self, grace: float) -> None:
-        """End it.
-
-        Args:
-            grace: Seconds that it gets to end by itself.
-        """
+        """End it; it gets ``grace`` seconds to end by itself."""
         ...
 
     @property

@@ -40,17 +40,7 @@ _LIST, _PROGRESS = "tools/list", "notifications/progress"
 
 
 class ServerLines:
-    """Takes what the server writes.
-
-    Args:
-        upstream: The server; an answer to a request of ours goes to the task that asked there.
-        calls: The calls of tools, for their progress and for the tools that are listed.
-        running: The calls that run, by the ids of the client.
-        open_requests: Requests that have passed and have no answer yet.
-        reply: Sends the answer to a request to the client.
-        writer: The stream that the client reads.
-        limits: How long a line may be, and how much may wait for the client.
-    """
+    """Takes what the server writes."""
 
     def __init__(
         self,
@@ -69,11 +59,7 @@ class ServerLines:
         self._limits = limits
 
     async def take(self, line: bytes | LongLine) -> bool:
-        """A line of the server, for the client or for us. Returns whether it is a message.
-
-        Raises:
-            BrokenLineError: The client reads no more.
-        """
+        """A line of the server, for the client or for us. Returns whether it is a message."""
         if isinstance(line, LongLine):
             await self._take_long(line)
             return True

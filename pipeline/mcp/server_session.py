@@ -54,9 +54,6 @@ class ServerSession(Protocol):
     async def list_page(self, cursor: str | None) -> Answer:
         """The result of ``tools/list``.
 
-        Args:
-            cursor: The cursor of the page before. None: the first page.
-
         Raises:
             SessionLostError: The connection ended.
             RequestRefusedError: The server refused.
@@ -71,11 +68,6 @@ class ServerSession(Protocol):
             name: The name that the server gave the tool.
             arguments: The arguments.
             tell: Called with how far the tool has come, the whole or None, and a text.
-
-        Raises:
-            SessionLostError: The connection ended.
-            RequestRefusedError: The server refused.
-            InvalidAnswerError: The answer is not valid.
         """
         ...
 
@@ -115,12 +107,7 @@ def _shorten_address(found: re.Match[str]) -> str:
 
 
 class Backoff:
-    """Delays between two connections: they double until a connection was good.
-
-    Args:
-        first: Seconds, at least and after a good connection.
-        most: Seconds, at most.
-    """
+    """Delays between two connections: they double until a connection was good."""
 
     def __init__(self, first: float, most: float) -> None:
         self._first, self._most = first, most
@@ -140,9 +127,6 @@ class Backoff:
 
 async def read_pages(ask: Callable[[str | None], Awaitable[Mapping[str, Any]]]) -> list[Any]:
     """Return all tools that a server lists, page after page: at most 10,000 tools and 1,000 pages.
-
-    Args:
-        ask: Returns the result of ``tools/list`` for a cursor; None: the first page.
 
     Raises:
         InvalidAnswerError: A page holds no list of tools.

@@ -36,14 +36,7 @@ _MARGIN: Final = 0.01  # seconds, for what is lost when times are subtracted
 
 @attrs.frozen(eq=False)
 class _Clients:
-    """The state of the server's lifespan, for the clients of one transport.
-
-    Args:
-        audience: Notifies them of changes.
-        listen: Serves ``subscriptions/listen``.
-        group: Where calls run that outlive a request, since they ask the client.
-        asking: Those that wait for an answer.
-    """
+    """The state of the server's lifespan, for the clients of one transport."""
 
     audience: ListAudience
     listen: Any
@@ -204,12 +197,7 @@ async def _find_clients(sdk: SdkServer, tools: ServedTools, _server: Any) -> Asy
 
 
 class ListAudience:
-    """The clients of one transport.
-
-    Args:
-        tools: The listed tools.
-        publish: Notifies the clients that listen, of the versions without a handshake.
-    """
+    """The clients of one transport."""
 
     def __init__(self, tools: ServedTools, publish: Callable[[], Awaitable[object]]) -> None:
         self._tools, self._publish = tools, publish

@@ -36,12 +36,7 @@ _ENDLESS: Final = "subscriptions/listen"  # a request that has no answer until t
 
 
 class StdioTransport:
-    """The two streams that the server of the SDK is run with: `run` does it.
-
-    Args:
-        stdin: The file descriptor that the client writes to.
-        stdout: The file descriptor that it reads from.
-    """
+    """The two streams that the server of the SDK is run with: `run` does it."""
 
     def __init__(self, stdin: int, stdout: int) -> None:
         sdk = SdkServer.load()
@@ -87,11 +82,7 @@ class StdioTransport:
                     return self._make(message)
 
     async def send(self, item: Any) -> None:
-        """Write a message.
-
-        Raises:
-            anyio.BrokenResourceError: The reader has gone.
-        """
+        """Write a message; anyio.BrokenResourceError if the reader has gone."""
         message = item.message
         try:
             line: bytes = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"

@@ -39,12 +39,6 @@ def make_tool(
 ) -> tuple[Tool[..., Any], str]:
     """Make a tool whose body is a call of the server.
 
-    Args:
-        name: The name that it gets here.
-        definition: As it came from the server.
-        handler: Called with a ToolContext and the arguments by keyword.
-        **options: Options of `Tool.from_schema`.
-
     Returns:
         The tool, and what is wrong with its schema: then it has the rest, and the server validates the bad part alone.
         "": nothing is wrong.
@@ -109,10 +103,6 @@ def escape_name(name: str) -> str:
 def escape_schema(schema: Any, depth: int = 0) -> Any:
     """Copy a schema with its descriptions and titles escaped.
 
-    Args:
-        schema: The schema, or a part of it.
-        depth: How deep the part lies.
-
     Raises:
         SetupError: A name or a value in it holds an invisible character, which cannot be escaped without
             changing what the schema means; or it is too deep.
@@ -139,12 +129,7 @@ def _check(value: Any) -> Any:
 
 
 def read_effect(annotations: object, *, trusted: bool) -> Effect:
-    """Return the effect that a server claims for a tool; ``mutating`` if it claims none or is not trusted.
-
-    Args:
-        annotations: The ``annotations`` of the definition, as received.
-        trusted: Whether the operator trusts the server. False: nothing is believed.
-    """
+    """Return the effect that a server claims for a tool; ``mutating`` if it claims none or is not trusted."""
     if not trusted or not isinstance(annotations, Mapping):
         return "mutating"
     hints = cast("Mapping[object, object]", annotations)
@@ -159,9 +144,6 @@ _PARTS: Final = ("name", "title", "description", "inputSchema", "outputSchema", 
 
 def make_fingerprint(definition: Mapping[str, Any]) -> str:
     """Return the fingerprint of a tool definition: ``sha256:`` and 64 digits. The order of keys makes no difference.
-
-    Args:
-        definition: As it stands in the result of ``tools/list``.
 
     Raises:
         ValueError: It is not JSON, or too deep.

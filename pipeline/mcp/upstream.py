@@ -64,11 +64,6 @@ class Downstream(Protocol):
 class Upstream:
     """Talks with a server, and keeps it running.
 
-    Args:
-        start: Starts a run of the server.
-        limits: How long something waits for it.
-        session: The messages that a new run gets first.
-
     Attributes:
         own_requests: The requests that we have sent to it. The reader of an answer delivers it there.
     """
@@ -89,11 +84,7 @@ class Upstream:
         self._is_of_use = True
 
     async def run(self, downstream: Downstream, group: TaskGroup) -> None:
-        """Start the server, and again whenever it ends.
-
-        Raises:
-            ServerFailedError: It cannot be started, or ends again and again.
-        """
+        """Start the server, and again whenever it ends."""
         fruitless, is_first = 0, True
         backoff = Backoff(_FIRST_DELAY, _MAX_DELAY)
         while True:

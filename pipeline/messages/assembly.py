@@ -36,16 +36,6 @@ _INVALID_VALUE = ("Invalid parameter value", "Invalid parameters: ")
 
 
 class _Style(NamedTuple):
-    """The options of one text.
-
-    Attributes:
-        profile: The profile.
-        verbosity: The verbosity.
-        templates: The caller's templates, which take precedence over the profile's.
-        tool: The name of the tool, or None.
-        closing: The last line.
-    """
-
     profile: Profile
     verbosity: Verbosity
     templates: Templates | None
@@ -196,7 +186,6 @@ def _ask_in_words_of_author(problem: Problem) -> str:
 
 
 def _describe(error: InvalidParams, problem: Problem, style: _Style) -> str:
-    """Return the default text of a problem."""
     if style.profile.json:
         return fields_of(error, problem, style.verbosity, style.tool)["text"]
     description = _describe_parameter(error, problem) if style.verbosity.details else ""

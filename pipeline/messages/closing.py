@@ -26,15 +26,10 @@ _CHOICES = ("anyOf", "oneOf", "allOf", "$ref", "if", "dependentSchemas", "depend
 
 
 class Closing(NamedTuple):
-    """The last line.
-
-    Attributes:
-        line: The line, or "".
-        describes: Whether it describes each missing parameter, so that no other line has to.
-    """
+    """The last line."""
 
     line: str
-    describes: bool
+    describes: bool  # each missing parameter, so that no other line has to
 
 
 NO_CLOSING = Closing("", describes=False)

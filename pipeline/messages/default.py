@@ -98,13 +98,7 @@ _MAX_LINE = 10**9  # a larger number helps no reader
 
 
 def default_text(error: ToolError, verbosity: Verbosity = NORMAL, room: int | None = None) -> str:
-    """Return the text of an error that no profile or template has a text for. Never empty.
-
-    Args:
-        error: Any error.
-        verbosity: How much the text may say.
-        room: Characters that the text may take up. Default None: the budget of the verbosity.
-    """
+    """Return the text of an error that no profile or template has a text for. Never empty."""
     closing = close(error, verbosity)
     end = f"\n{closing.line}" if closing.line else ""
     room = (verbosity.characters if room is None else room) - len(end)

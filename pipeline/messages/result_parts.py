@@ -28,15 +28,9 @@ _BLOCK_CLASSES = frozenset(("TextContent", "ImageContent", "AudioContent", "Embe
 
 @attrs.frozen
 class McpResult:
-    """The result of an MCP tool.
+    """The result of an MCP tool."""
 
-    Args:
-        parts: The content; the structured value as JSON if the content has no text.
-        structured: The structured value, or None.
-        is_error: Whether the tool reports a failure.
-    """
-
-    parts: list[Part]
+    parts: list[Part]  # the structured value as JSON if the content has no text
     structured: Any
     is_error: bool
 
@@ -193,12 +187,7 @@ _BYTES = (bytes, bytearray)
 
 
 def find_parts(value: object, *, with_bytes: bool = False) -> list[Part] | None:
-    """Return the parts of a part, an MCP result, or a list that contains one; None for any other value.
-
-    Args:
-        value: Any value.
-        with_bytes: Treat bytes as a part as well, see `read_bytes`. Default False: they are data.
-    """
+    """Return the parts of a part, an MCP result, or a list that contains one; None for any other value."""
     kind = type(value)  # `isinstance` would ask the value itself, which may raise
     if kind in SCALARS:
         return None

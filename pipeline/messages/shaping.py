@@ -22,19 +22,12 @@ T = TypeVar("T")
 
 
 class Shaped(NamedTuple):
-    """A tool's result as a model should read it.
+    """A tool's result as a model should read it."""
 
-    Attributes:
-        value: The result: the same object if nothing had to change.
-        before: Characters of its text as the tool returned it.
-        after: Characters of its text now.
-        whole: Its text as the tool returned it.
-    """
-
-    value: Any
-    before: int
-    after: int
-    whole: str = ""
+    value: Any  # the same object if nothing had to change
+    before: int  # characters of its text as the tool returned it
+    after: int  # characters of its text now
+    whole: str = ""  # its text as the tool returned it
 
 
 def shape_value(  # noqa: C901  # text, parts and data, one after the other

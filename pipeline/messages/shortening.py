@@ -28,11 +28,6 @@ def shorten_result(value: object, room: int, way: str = "") -> Any:
 
     Text keeps its head and tail. Text that is JSON stays JSON, and so does any other value, as data: a list keeps its
     first items, an object its keys and its short values. Images and other parts are kept.
-
-    Args:
-        value: The tool's result.
-        room: Characters of its text. Notes may exceed it if it is very small.
-        way: A sentence on how the model gets the rest. "": no sentence.
     """
     parts = None if isinstance(value, str) else find_parts(value, with_bytes=True)
     if parts is not None:

@@ -30,15 +30,7 @@ _ESCAPED = 8  # characters of JSON that one character of text may become, with a
 
 
 def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosity, change: str, form: str) -> str:
-    """Return the error as one JSON object within the budget, with as many of its problems as fit.
-
-    Args:
-        error: Any error.
-        lines: Its text; for `InvalidParams`, a text for each problem.
-        verbosity: How much the text may say.
-        change: A sentence on what changed since the last call of the tool, or "".
-        form: Valid arguments with holes in place of values, or "".
-    """
+    """Return the error as one JSON object within the budget, with as many of its problems as fit."""
     number = len(error.problems) if isinstance(error, InvalidParams) else 0
     shown = len(lines)
     while True:

@@ -66,12 +66,6 @@ class TemplateKey(NamedTuple):
 
 
 class _Pattern(NamedTuple):
-    """One text of a template, parsed.
-
-    Attributes:
-        pieces: Literal texts, each with the field that follows it.
-    """
-
     pieces: tuple[tuple[str, str | None], ...]
 
     def fill(self, fields: Fields, *, complete: bool) -> str | None:
@@ -98,7 +92,6 @@ class _Template(NamedTuple):
 
     @property
     def rank(self) -> tuple[bool, bool, int, int, bool, bool]:
-        """The specificity of the key."""
         tool, service = _is_glob(self.tool), _is_glob(self.service)
         return (
             bool(self.tool) and not tool,
@@ -110,7 +103,6 @@ class _Template(NamedTuple):
         )
 
     def fits(self, key: TemplateKey) -> bool:
-        """Whether the template applies to that error."""
         return (
             (not self.rule or self.rule == key.rule)
             and (not self.parameter or _contains(self.parameter, key.parameter))
@@ -140,11 +132,7 @@ class Templates(NamedTuple):
 
 
 def compile_templates(templates: Mapping[str, Texts]) -> Templates:
-    """Parse templates. The result is cached.
-
-    Raises:
-        SetupError: A key or a text is not valid.
-    """
+    """Parse templates, once: the result is cached. SetupError if a key or a text is not valid."""
     try:
         items = [(key, texts if isinstance(texts, str) else tuple(texts)) for key, texts in templates.items()]
         return _compile(tuple(items))
@@ -169,7 +157,6 @@ def find_tool(key: str) -> str:
 
 
 def _parse(key: str, texts: Texts) -> tuple[str, _Template]:
-    """Return kind of error and template."""
     parts = key.split(":")
     place = next((place for place, part in enumerate(parts) if part.partition(".")[0] in _KINDS), None)
     if place is None:

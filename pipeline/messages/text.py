@@ -102,13 +102,7 @@ def format_count(number: int, noun: str) -> str:
 
 
 def count_fitting(texts: Sequence[str], room: int, between: int) -> int:
-    """Return how many of the first texts fit, at least one if there is any.
-
-    Args:
-        texts: The texts, the most important first.
-        room: How many characters there is room for.
-        between: Characters between two texts.
-    """
+    """Return how many of the first texts fit, at least one if there is any."""
     for number, text in enumerate(texts):
         room -= len(text) + between
         if room < 0:
@@ -120,12 +114,6 @@ def join_blocks(blocks: Sequence[str], room: int, more: str, left_out: int) -> s
     """Join as many blocks of lines as fit, then ``more`` with the number of the others.
 
     The first block is always included: the caller keeps each of them short.
-
-    Args:
-        blocks: The blocks, the most important first.
-        room: How many characters there is room for.
-        more: The last line, with ``{}`` in place of the number.
-        left_out: How many further blocks the caller has left out already.
     """
     if len(blocks) == 1 and not left_out:
         return blocks[0]

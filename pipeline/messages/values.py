@@ -60,13 +60,7 @@ def as_json(value: object) -> str:
 
 
 def elide_middle(text: str, limit: int | None, describe: Callable[[int], str] = _LEFT_OUT.format) -> str:
-    """Return head (two thirds) and tail of a long text, with a note of the length between them.
-
-    Args:
-        text: Any text.
-        limit: Characters of the result; more only if they cannot hold the note. None: no limit.
-        describe: Makes the note, from the number of characters that are left out.
-    """
+    """Return head (two thirds) and tail of a long text, with a note of the length between them."""
     if limit is None or len(text) <= limit:
         return text
     room = max(0, limit - len(describe(len(text))))

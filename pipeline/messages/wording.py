@@ -18,24 +18,14 @@ CHARACTERS_PER_TOKEN = 4  # the usual estimate for English
 
 
 class Verbosity(NamedTuple):
-    """The length of a text for the model.
-
-    Attributes:
-        name: The name that `render` takes.
-        tokens: The budget of the whole text, in tokens of `CHARACTERS_PER_TOKEN`.
-        max_problems: How many problems of one call are shown. A list of a thousand wrong items has one cause.
-        max_expected: Characters of the text that describes the expected value of one parameter.
-        hints: Whether a line of help follows the line of a problem, and a text about missing parameters ends with the
-            form of valid arguments.
-        details: Whether to show all further details, and the form of valid arguments for any wrong parameter.
-    """
+    """The length of a text for the model."""
 
     name: str
-    tokens: int
-    max_problems: int
-    max_expected: int
-    hints: bool
-    details: bool
+    tokens: int  # of the whole text, of `CHARACTERS_PER_TOKEN` each
+    max_problems: int  # of one call that are shown: a list of a thousand wrong items has one cause
+    max_expected: int  # characters that describe the expected value of one parameter
+    hints: bool  # a line of help for each problem, and the form of valid arguments for missing ones
+    details: bool  # all further details, and that form for any wrong parameter
 
     @property
     def characters(self) -> int:
@@ -50,11 +40,7 @@ _VERBOSITIES = {each.name: each for each in (TERSE, NORMAL, FULL)}
 
 
 def get_verbosity(name: str) -> Verbosity:
-    """Return the verbosity of that name.
-
-    Raises:
-        SetupError: No verbosity has that name.
-    """
+    """Return the verbosity of that name; SetupError if there is none."""
     found = _VERBOSITIES.get(name) if isinstance(cast("object", name), str) else None
     if found is None:
         raise SetupError(f"unknown verbosity {name!r}; known: {', '.join(_VERBOSITIES)}")
@@ -102,11 +88,7 @@ class Profile:
 
 
 def get_profile(profile: str | Profile) -> Profile:
-    """Return the profile itself, or the one of `toolcall_pipeline.messages.profiles` that has the name.
-
-    Raises:
-        SetupError: No profile has that name.
-    """
+    """Return the profile, or the one of `messages.profiles` that has the name; SetupError if there is none."""
     if isinstance(profile, Profile):
         return profile
     from .profiles import PROFILES  # 5 ms, and the default texts do without

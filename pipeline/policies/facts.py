@@ -18,11 +18,7 @@ _DEFAULTS: WeakKeyDictionary[Tool[..., Any], dict[str, Any]] = WeakKeyDictionary
 
 
 def make_plain_arguments(call: ValidCall) -> dict[str, Any]:
-    """The accepted JSON, see `AcceptedJson`: after repair, with defaults, by the names of the schema.
-
-    Raises:
-        CannotSay: The arguments have no such form.
-    """
+    """The accepted JSON, see `AcceptedJson`: repaired, with defaults, by the names of the schema; else CannotSay."""
     return call.tool.parameters.write_accepted(call.params, _get_defaults(call.tool))
 
 

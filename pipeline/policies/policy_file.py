@@ -75,11 +75,7 @@ def read_policy(path: str | PathLike[str]) -> RelayPolicy:
 
 
 def _read_renames(file: TomlFile, table: Mapping[str, Any]) -> dict[str, str]:
-    """Further names, and the tools that they mean.
-
-    Raises:
-        SetupError: As `read_policy`.
-    """
+    """Further names, and the tools that they mean."""
     for name, own in table.items():
         if not isinstance(own, str) or not own:
             raise file.mistake(f"`{name}` must be the name of a tool, not {own!r}", "renames", name)
@@ -90,11 +86,6 @@ def _read_renames(file: TomlFile, table: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _make_rules(file: TomlFile) -> RuleSet:
-    """The rules, and the default.
-
-    Raises:
-        SetupError: As `read_policy`.
-    """
     tables = file.tables(file.found.get("rules", []), "rules") if "rules" in file.found else []
     rules = tuple(_make_rule(file, number, table) for number, table in enumerate(tables))
     given = {"default": file.found["default"]} if "default" in file.found else {}

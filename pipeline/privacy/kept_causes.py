@@ -22,9 +22,6 @@ def release_frames(cause: Any) -> Any:
     """Replace the stack of an exception by one that prints the same and holds no variables.
 
     It is the same for its causes, its contexts and the exceptions of a group.
-
-    Args:
-        cause: An exception; anything else comes back as it is.
     """
     if isinstance(cause, BaseException):
         exc: BaseException = cause

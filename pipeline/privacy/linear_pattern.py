@@ -278,7 +278,6 @@ class _Walk:
         return self._node(frozenset((self._begin,)), _NOTHING)
 
     def clear(self) -> None:
-        """Forget all nodes."""
         self._nodes.clear()
 
     def step(self, node: _Node, kind: int) -> _Step:

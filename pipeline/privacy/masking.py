@@ -52,17 +52,11 @@ _ITEMS = (list, tuple, set, frozenset)
 
 @attrs.define(eq=False, repr=False)
 class SecretValues:
-    """The secrets of one call.
-
-    Attributes:
-        texts: Secrets as text.
-        numbers: Secrets that are numbers, or texts of numbers. None of one digit: it would be found everywhere.
-        is_full: Whether there are more than are looked for, or one that cannot be read: then nothing may be recorded.
-    """
+    """The secrets of one call."""
 
     texts: set[str] = attrs.field(factory=set[str])
-    numbers: set[object] = attrs.field(factory=set[object])
-    is_full: bool = False
+    numbers: set[object] = attrs.field(factory=set[object])  # none of one digit: it would be found everywhere
+    is_full: bool = False  # more than are looked for, or one that cannot be read: nothing may be recorded
 
     def add(self, value: object, names: Iterable[str] = (), *, declared: bool = True) -> None:
         """Add each text, number and key in a value.

@@ -32,17 +32,11 @@ _LISTS = (list, tuple, set, frozenset)
 
 @attrs.frozen
 class Redaction:
-    """Replaces the values in one tool's arguments that may not be recorded.
+    """Replaces the values in one tool's arguments that may not be recorded."""
 
-    Args:
-        schema: The tool's schema. None: it declares no secrets, so only ``hook`` changes values.
-        hook: The application's own ``redact``, or None.
-        collector: Gets each withheld value. None: they are dropped.
-    """
-
-    schema: SecretSchema | None
-    hook: Redact | None = None
-    collector: SecretValues | None = None
+    schema: SecretSchema | None  # None: it declares no secrets, so only `hook` changes values
+    hook: Redact | None = None  # the application's own `redact`
+    collector: SecretValues | None = None  # gets each withheld value
     _parts: Iterator[int] = attrs.field(factory=count, init=False, repr=False, eq=False)  # values looked at so far
 
     def redact(self, arguments: object) -> object:

@@ -55,13 +55,7 @@ class SecretGuard:
     def make_mask(
         self, arguments: object, params: Mapping[str, Any] | None = None, foreign: ForeignText = "withhold"
     ) -> Mask:
-        """Make the mask of a call.
-
-        Args:
-            arguments: Its arguments.
-            params: The params that they became, whose models are read by their fields. Default None: none.
-            foreign: See `Mask`.
-        """
+        """Make the mask of a call."""
         return Mask(lambda: self._collect(arguments, params), foreign)
 
     def _collect(self, arguments: object, params: Mapping[str, Any] | None) -> SecretValues:

@@ -36,12 +36,7 @@ def make_key(call: ValidCall) -> AnswerKey | None:
 
 
 class KeptAnswers:
-    """Answers by key. Threads may share it.
-
-    Args:
-        size: Answers that are kept.
-        max_bytes: Bytes of these that are kept; infinity: no limit.
-    """
+    """Answers by key. Threads may share it."""
 
     def __init__(self, size: int, max_bytes: float) -> None:
         self._size = size

@@ -31,36 +31,23 @@ class Circuit:
 
 
 class Admission(NamedTuple):
-    """The permission of a call, and the report that its end owes; or what an end has changed.
+    """The permission of a call, and the report that its end owes; or what an end has changed."""
 
-    Attributes:
-        refused: Whether the call must not run.
-        seconds: Seconds until the circuit may be tried. 0: not known, or it is closed.
-        changed: Whether an end opened the circuit, for ``seconds``, or closed it: 0.
-        transition: The number of the last change of state.
-        probe: The name of the call as a probe; "": the circuit is closed.
-        is_clean: Whether no failure is counted at present.
-    """
-
-    refused: bool = False
-    seconds: float = 0.0
-    changed: bool = False
-    transition: int = 0
-    probe: str = ""
-    is_clean: bool = False
+    refused: bool = False  # the call must not run
+    seconds: float = 0.0  # until the circuit may be tried; 0: not known, or it is closed
+    changed: bool = False  # an end opened the circuit, for `seconds`, or closed it: 0
+    transition: int = 0  # the number of the last change of state
+    probe: str = ""  # the name of the call as a probe; "": the circuit is closed
+    is_clean: bool = False  # no failure is counted at present
 
 
 _NOTHING = Admission()
 
 
 class Begin(NamedTuple):
-    """A call that asks whether it may run.
+    """A call that asks whether it may run."""
 
-    Attributes:
-        probe: Its name, should it be a probe.
-    """
-
-    probe: str
+    probe: str  # its name, should it be a probe
 
 
 class End(NamedTuple):
@@ -129,7 +116,6 @@ class Breaking:
         return _set_state(circuit, now, self.open_for) if ended.failed and too_many else _NOTHING
 
     def _count(self, circuit: Circuit, now: float, *, failed: bool) -> None:
-        """Count a call in the window."""
         bucket = self.window / _BUCKETS
         while circuit.calls and circuit.calls[0][0] <= now - self.window:
             del circuit.calls[0]

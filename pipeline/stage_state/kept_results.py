@@ -78,31 +78,19 @@ class KeptResults:
         return True
 
     async def count(self, who: tuple[object, str], handle: str) -> int | None:
-        """The characters of a text; None: as `find`.
-
-        Raises:
-            StoreError: The store gave no answer.
-        """
+        """The characters of a text; None: as `find`."""
         found = await self.find(who, handle)
         return None if found is None else found.characters
 
     async def find(self, who: tuple[object, str], handle: str) -> Kept | None:
-        """How long a text is; None: there is none under this handle, for this caller, any more.
-
-        Raises:
-            StoreError: The store gave no answer.
-        """
+        """How long a text is; None: there is none under this handle, for this caller, any more."""
         if "/" in handle or len(handle) > 100:  # noqa: PLR2004  # no handle of ours
             return None
         entry = await self.store.get(f"{_find_home(who)}/{handle}")
         return None if entry is None else Kept(*map(int, entry.value.split()))
 
     async def read(self, who: tuple[object, str], handle: str, start: int, length: int) -> str | None:
-        """A part of a text; None: it is gone.
-
-        Raises:
-            StoreError: The store gave no answer.
-        """
+        """A part of a text; None: it is gone."""
         parts: list[str] = []
         for number in range(start // _PIECE, (start + length - 1) // _PIECE + 1):
             part = await self._load(who, handle, number)
@@ -120,9 +108,6 @@ class KeptResults:
         Returns:
             The places from ``start`` on, at most ``most``, and where to search on; None in its place: there are no
             more. None: the text is gone.
-
-        Raises:
-            StoreError: The store gave no answer.
         """
         total = await self.count(who, handle)
         if total is None:

@@ -56,10 +56,6 @@ class LocalStates(Generic[S, A, B]):
     """The states of one limit in this process. Threads may share them.
 
     States that say nothing any more are removed when the number of states has doubled since the last removal.
-
-    Args:
-        rule: Of the limit.
-        clock: Returns seconds.
     """
 
     rule: Rule[S, A, B]
@@ -103,29 +99,17 @@ class LocalStates(Generic[S, A, B]):
 
 @attrs.define(eq=False)
 class FleetStates(Generic[S, A, B]):
-    """The states of one limit in a store, for all processes whose limit has the same name.
-
-    Args:
-        rule: Of the limit.
-        clock: Returns seconds, on all hosts the same ones.
-        make: The class of a state.
-        store: The store.
-        prefix: The beginning of the keys in the store.
-        owner: The name of the stage, for errors.
-        notice: Logs that the store is away.
-        only_grows: See `SharedValues`.
-        undo: See `SharedValues`.
-    """
+    """The states of one limit in a store, for all processes whose limit has the same name."""
 
     rule: Rule[S, A, B]
-    clock: Callable[[], float]
-    make: Callable[..., S]
+    clock: Callable[[], float]  # seconds, on all hosts the same ones
+    make: Callable[..., S]  # the class of a state
     store: Store
-    prefix: str
-    owner: str
-    notice: AwayNotice
-    only_grows: bool = False
-    undo: Callable[[A, B], A | None] | None = None
+    prefix: str  # of the keys in the store
+    owner: str  # the stage, for errors
+    notice: AwayNotice  # logs that the store is away
+    only_grows: bool = False  # see `SharedValues`
+    undo: Callable[[A, B], A | None] | None = None  # see `SharedValues`
     _values: SharedValues[A, B] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -134,11 +118,7 @@ class FleetStates(Generic[S, A, B]):
         )
 
     async def ask(self, key: Hashable, asks: A) -> B:
-        """Have one thing decided; it is undone for a caller that is cancelled.
-
-        Raises:
-            StoreError: The store gave no answer.
-        """
+        """Have one thing decided; it is undone for a caller that is cancelled."""
         return await self._values.ask(self.name(key), asks)
 
     async def tell(self, key: Hashable, *asks: A) -> list[B | None]:
@@ -181,20 +161,7 @@ def share(
     make: Callable[..., S],
     **options: Any,
 ) -> FleetStates[S, A, B] | None:
-    """The states of a limit in its store; None: it has none.
-
-    Args:
-        owner: The name of the stage.
-        store: Its option.
-        when_away: Its option.
-        share_as: Its option.
-        rule: Of the limit. Limits with equal rules share their states.
-        make: The class of a state.
-        **options: Further ones of `FleetStates`.
-
-    Raises:
-        SetupError: An option is of another type or out of its range.
-    """
+    """The states of a limit in its store, shared by limits with equal rules; None: it has none."""
     check_sharing(owner, store, when_away, share_as)
     if store is None:
         return None

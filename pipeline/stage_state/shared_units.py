@@ -75,14 +75,9 @@ class _Waiter:
 
 @attrs.define(eq=False)
 class SharedUnits:
-    """The units of one limit, by keys, for all processes that share the store.
+    """The units of one limit, by keys, for all processes that share the store."""
 
-    Args:
-        lease: Seconds after which the units of a process that died are free again.
-        states: Who holds how many.
-    """
-
-    lease: float
+    lease: float  # seconds after which the units of a process that died are free again
     states: FleetStates[_Held, _Asked, bool]
     _waiting: dict[tuple[KnownLoop, Hashable], list[_Waiter]] = attrs.field(
         init=False, factory=dict[tuple[KnownLoop, Hashable], list[_Waiter]]
@@ -98,9 +93,6 @@ class SharedUnits:
 
         Returns:
             A name for `hold`; None: there were none in time, or too many calls wait already.
-
-        Raises:
-            StoreError: The store gave no answer.
         """
         asked = _Asked(token_hex(8), weight)
         place = find_loop(), key
@@ -197,11 +189,7 @@ class SharedUnits:
 def share_units(
     store: Store | None, when_away: Literal["refuse", "local"], share_as: str, limit: int, lease: float
 ) -> SharedUnits | None:
-    """The units of a limit in its store; None: it has none.
-
-    Raises:
-        SetupError: An option is of another type or out of its range.
-    """
+    """The units of a limit in its store; None: it has none."""
     rule = _Lending(limit, lease)
     states = share("Concurrency", store, when_away, share_as, rule, _Held, clock=timing.wall_time, undo=_undo)
     return None if states is None else SharedUnits(lease, states)

@@ -102,9 +102,6 @@ class SharedValues(Generic[A, B]):
         """Have one thing decided.
 
         A caller that is cancelled waits until what was decided for it is undone, for a second at most.
-
-        Raises:
-            StoreError: The store gave no answer.
         """
         loop = get_event_loop()
         question: _Question[A, B] = _Question(asks, loop.make_signal())

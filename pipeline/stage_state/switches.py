@@ -81,11 +81,7 @@ class Standing:
 
     @classmethod
     def read(cls, entry: Entry | None) -> Self:
-        """Read the record of a store.
-
-        Raises:
-            StoreError: It is none that this release can read.
-        """
+        """Read the record of a store; StoreError if this release cannot read it."""
         if entry is None:
             return cls()
         try:

@@ -126,7 +126,6 @@ class _Limit:
         return self._scope.__exit__(kind, exc, trace)
 
     def move(self, seconds: float) -> None:
-        """The clock was moved by so many seconds."""
         if threading.get_ident() == self._thread:
             self._adjust(seconds)
         else:

@@ -218,12 +218,10 @@ class _Bodies:
     unmarked: int = 0
 
     def watch(self) -> BodyGuard:
-        """A guard for the next call."""
         self.guard, self.begun, self.unmarked = BodyGuard(), 0, 0
         return self.guard
 
     def begin(self) -> None:
-        """A body began."""
         _BEGUN.set()
         self.begun += 1
         self.unmarked += self.guard.begun <= self.guard.ended

@@ -35,11 +35,7 @@ _SHOWN_KEYS = (ATTEMPTS, ATTEMPT, ERROR_TYPE, STAGE_VERDICT, REASON)
 
 
 class CallTraces:
-    """The spans that the pipeline made, among all spans, and which of them stands under which.
-
-    Args:
-        every: All spans, also from other libraries.
-    """
+    """The spans that the pipeline made, among all spans, and which of them stands under which."""
 
     def __init__(self, every: Sequence[FinishedSpan]) -> None:
         by_start = sorted(every, key=lambda span: span.start_time or 0)

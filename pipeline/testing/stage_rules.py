@@ -117,8 +117,6 @@ class _Inside:
 
 @attrs.define(eq=False)
 class _Check:
-    """The check of one stage on one loop."""
-
     stage: Stage
     sample: Call | None
     breaks: Breaks

@@ -17,15 +17,10 @@ _Key: TypeAlias = tuple[str, Hashable]  # reason and owner
 
 @attrs.frozen
 class ToolLock:
-    """One reason why a tool is closed.
+    """One reason why a tool is closed."""
 
-    Args:
-        why: The error that a call gets.
-        seconds_left: Seconds until the lock opens by itself; it is open from 0 on. None: it holds until it is removed.
-    """
-
-    why: Unavailable
-    seconds_left: Callable[[], float] | None = None
+    why: Unavailable  # the error that a call gets
+    seconds_left: Callable[[], float] | None = None  # it is open from 0 on; None: it holds until it is removed
 
     def check(self) -> Unavailable | None:
         """The reason why the tool is closed, with the seconds that remain now; None once the lock has expired."""
@@ -88,10 +83,6 @@ class RemovalGate(DynamicGate):
     """The gate of a registry from which tools were removed: a call that was resolved before must not begin any more.
 
     Removed tools are not listed, since a model cannot call them; a name that is registered again is open.
-
-    Args:
-        own: The gate of the tools that the registry has.
-        removed: The removed ones by name, as long as a call holds them.
     """
 
     def __init__(self, own: Mapping[str, Unavailable], removed: Mapping[str, object]) -> None:
@@ -173,11 +164,7 @@ class ToolLocks:
         return ExpiringGate(self._held) if self._expiring or asked else self._oldest
 
     def count_change(self, gate: Mapping[str, Unavailable] | None = None) -> None:
-        """Start a new version, higher than any that the locks before may have produced.
-
-        Args:
-            gate: The gate from now on, as `find_gate` returned it. None: the gate stays.
-        """
+        """Start a new version, higher than any that the locks before may have produced."""
         changes, expiring = self.state
         changes += 1 if expiring is None else 1 + self._most
         if gate is not None:

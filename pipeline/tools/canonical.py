@@ -16,11 +16,7 @@ _MAX_SENT = 50  # readings of one name that are compared
 
 
 class CanonicalNames:
-    """An index of the known names by their letters, so that a name is compared only with names of the same letters.
-
-    Args:
-        names: The names to find, in the order of the results.
-    """
+    """An index of the known names by their letters, so that a name is compared only with names of the same letters."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._by_letters: dict[str, list[tuple[int, str]]] = {}
@@ -33,9 +29,6 @@ class CanonicalNames:
 
         A name that came may leave out the server prefix of a tool. A prefix that it has must be the tool's own, or one
         that names no server, such as ``mcp__``: the same tail on another server is another tool.
-
-        Args:
-            names: The names that the model may have meant: the sent name without noise.
         """
         sent = [part for name in names if len(name) <= _MAX_LENGTH for part in _list_forms(name)][:_MAX_SENT]
         near = {found for part in sent for found in self._by_letters.get(_join_letters(part), ())}

@@ -19,14 +19,7 @@ _BY_POSITION: Final = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
 
 
 def check_parameters(name: str, function: Callable[..., Any], left: Sequence[Parameter], *, context: bool) -> None:
-    """Raise SetupError for parameters that no model can fill, or that the pipeline does not know how to fill.
-
-    Args:
-        name: The tool's name, for the error.
-        function: The function.
-        left: Its parameters, without those that a partial has filled.
-        context: Whether the first of them is a ToolContext.
-    """
+    """Raise SetupError for parameters that no model can fill, or that the pipeline does not know how to fill."""
     _refuse_unbound_method(name, function, left)
     if context and not left:
         raise SetupError(f"{name}: context=True needs a first parameter for the ToolContext")

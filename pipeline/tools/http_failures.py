@@ -140,13 +140,6 @@ def read_wait(meaning: Meaning, now: float) -> float | None:
     The first of these that is there and can be read: ``retry-after-ms``; ``Retry-After``, a number of seconds or a date
     (RFC 9110 section 10.2.3); what the exception says itself; ``retryDelay`` in the body (google.rpc.RetryInfo); the
     reset of a rate limit that has nothing left, as seconds, as seconds since the epoch, or as a date.
-
-    Args:
-        meaning: Of an exception, with what its client has of the response.
-        now: Seconds since the epoch.
-
-    Returns:
-        None if it does not say so.
     """
     named = {} if meaning.headers is None else _read_headers(meaning.headers)
     milliseconds = _read_number(named.get("retry-after-ms", ""))

@@ -138,10 +138,6 @@ def find_bare_name(name: str, known: Container[str]) -> str | None:
     """The known name that is the sent one without a prefix, such as ``tools.``; of several, the longest.
 
     It is suggested alone: beside near names of other tools, a model took one of those.
-
-    Args:
-        name: The name as the model wrote it, without noise.
-        known: The names that may be suggested.
     """
     tails = (name[found.end() :] for found in _PREFIX_END.finditer(name[:_MAX_LENGTH]))
     return next((tail for tail in tails if tail in known), None)

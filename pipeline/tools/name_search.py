@@ -71,13 +71,7 @@ class NameSearch:
         self._listed = listed
 
     def find(self, name: str, longest: int | None) -> Found:
-        """The tool that a name means by one of the rules, or why there is none.
-
-        Args:
-            name: The name as it came.
-            longest: Characters of a name at the provider that it came from, for the names in the answer; None: the
-                tools' own names.
-        """
+        """The tool that a name means by one of the rules, or why there is none."""
         if (tool := self._names.aliases.get(name)) is not None:
             return tool, "alias"
         if (tool := self._registry.find_by_provider_name(name)) is not None:
@@ -138,13 +132,7 @@ class NameSearch:
     def refuse_by_arguments(
         self, found: Failure[UnknownTool], arguments: object, longest: int | None
     ) -> Failure[UnknownTool]:
-        """The refusal of a name that no name is near, with the tools that its arguments may have been meant for.
-
-        Args:
-            found: The refusal, without a suggestion.
-            arguments: As they were sent.
-            longest: As with `find`.
-        """
+        """The refusal of a name that no name is near, with the tools that its arguments may have been meant for."""
         error = found.failure()
         read = _recall_bare if len(error.requested) <= _MAX_NAME else _read_bare
         bare, is_wrapped = read(error.requested)
@@ -164,7 +152,6 @@ class NameSearch:
         return [tool.name for tool in meant if tool.name in self._shown][:_MAX_SUGGESTIONS]
 
     def _as_sent(self, names: Iterable[str], longest: int | None) -> tuple[str, ...]:
-        """The names as the provider was sent them."""
         if longest is None:
             return tuple(names)
         sent = self._registry.provider_names(longest)

@@ -32,32 +32,17 @@ _ANY_LIST: Final[Mapping[str, Any]] = {"type": "array", "items": {}}
 
 @attrs.frozen
 class OutputForm:
-    """The form of the structured content of one tool.
-
-    Args:
-        schema: The JSON Schema that clients read. Its root is an object.
-        is_wrapped: Whether the value stands under ``result``, because it is not an object.
-        _is_valid: Whether a structured value fits the schema.
-        _growth: How the time of a check grows with depth. None: it does not.
-        _find: Lists what is wrong with an object that does not fit.
-        _dump: Another way to write the value, for types that pydantic writes in a form of its own. None: there is none.
-    """
+    """The form of the structured content of one tool."""
 
     schema: Mapping[str, Any] = attrs.field(repr=False)
-    is_wrapped: bool
+    is_wrapped: bool  # the value stands under `result`, because it is not an object
     _is_valid: Callable[[Any], bool] = attrs.field(repr=False)
     _find: Callable[[dict[str, Any]], tuple[Problem, ...]] = attrs.field(repr=False)
     _dump: Callable[[Any], Any] | None = attrs.field(default=None, repr=False)
     _growth: Growth | None = attrs.field(default=None, repr=False)
 
     def structure(self, value: object, data: Any, text: str) -> dict[str, Any] | None:
-        """The value as structured content, or None: it does not fit the schema, so clients would refuse it.
-
-        Args:
-            value: The return value of the tool.
-            data: The value as data of JSON.
-            text: The value as JSON.
-        """
+        """The value as structured content, or None: it does not fit the schema, so clients would refuse it."""
         structured = self._fit(data, text)
         if structured is None and self._dump is not None:
             structured = self._fit_dumped(value, self._dump)

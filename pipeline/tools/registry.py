@@ -231,13 +231,6 @@ def _find_typed(tool: Tool[..., Any]) -> str | None:
 
 
 def _add_prefix(tool: Tool[..., Any], prefix: str, names: Collection[str]) -> Tool[..., Any]:
-    """Copy a tool with a prefix before its names.
-
-    Args:
-        tool: The tool.
-        prefix: The prefix.
-        names: The names of all tools that get it: such a name in ``verify_with`` gets it too.
-    """
     return attrs.evolve(
         tool,
         name=f"{prefix}{tool.name}",
@@ -247,11 +240,7 @@ def _add_prefix(tool: Tool[..., Any], prefix: str, names: Collection[str]) -> To
 
 
 def _make_stand_in(own: Tool[..., Any], fake: Callable[..., Any]) -> Tool[..., Any]:
-    """Copy a tool with another function, for `ToolRegistry.override`.
-
-    Raises:
-        SetupError: ``fake`` is not a function.
-    """
+    """Copy a tool with another function, for `ToolRegistry.override`; SetupError if it is none."""
     if isinstance(fake, Tool):
         raise SetupError(f"override: `fake` must be a function, not the tool {fake.name!r}; take its `fn`")
     if not callable(cast("object", fake)):

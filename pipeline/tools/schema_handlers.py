@@ -27,12 +27,6 @@ def adapt_handler(
     the properties by keyword, and does not annotate it as something else. A parameter that has a default is left alone
     where a schema declares no property: it was bound there, as in ``lambda item=item: …``.
 
-    Args:
-        name: The tool's name, for the error.
-        handler: The handler. One without a signature that Python can read, as some builtins, is returned as it is.
-        schema: The JSON Schema of the arguments; None: any object.
-        context: Whether its first parameter is a ToolContext.
-
     Raises:
         SetupError: Each call would fail: the handler wants a parameter that is no property of the schema.
     """

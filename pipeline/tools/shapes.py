@@ -37,11 +37,7 @@ _BOUNDS = Limits(bytes=20_000, depth=16, keys=500)  # of arguments that are read
 
 
 class ShapeIndex:
-    """The tools of a registry by the names of their parameters.
-
-    Args:
-        tools: All tools, closed ones as well. They are compiled.
-    """
+    """The tools of a registry by the names of their parameters."""
 
     def __init__(self, tools: Iterable[Tool[..., Any]]) -> None:
         self._tools: list[tuple[Tool[..., Any], frozenset[str]]] = []  # with the required parameters
@@ -63,11 +59,6 @@ class ShapeIndex:
         """The only shown tool that takes the arguments as they are, unless the name is of another one.
 
         All its required parameters were sent, none that it does not declare, and the values validate.
-
-        Args:
-            name: The name that the model wrote, without noise.
-            arguments: As they were sent.
-            shown: The names that may be suggested.
         """
         kind = type(arguments)
         sent = cast("Mapping[str, Any]", arguments) if kind is dict else _read(arguments)

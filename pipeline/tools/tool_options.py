@@ -65,11 +65,7 @@ class ToolOptions(TypedDict, total=False):
 def make_tool(
     kind: Callable[..., Tool[..., Any]], *, name: str, fn: Callable[..., Any], context: bool, **options: Any
 ) -> Tool[..., Any]:
-    """Make a tool of any class from the options of ``@tool``, with their defaults.
-
-    Raises:
-        SetupError: The options contradict each other, or one of them is not what it must be.
-    """
+    """Make a tool of any class from the options of ``@tool``, with their defaults."""
     for option in options.keys() - ToolOptions.__optional_keys__ - {"description", "parameters"}:
         allowed = ", ".join(sorted(ToolOptions.__optional_keys__))
         raise SetupError(f"{name}: @tool has no option `{option}`; it has name, description, context, {allowed}")

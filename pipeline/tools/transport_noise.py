@@ -41,9 +41,6 @@ def list_readings(name: str) -> list[str]:
     (``read<|channel|>commentary``), or cut off (``read<|chan``). A reading that keeps some of the noise is one as well,
     because a tool may have such a name.
 
-    Args:
-        name: The name as it came.
-
     Returns:
         The readings, the longest first: the name itself, and last the name without any noise. Only the name itself if
         it has more than 1,000 characters or 500 readings.

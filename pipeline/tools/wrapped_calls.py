@@ -21,11 +21,7 @@ _MOST = 50  # calls in one
 
 
 def read_wrapped(arguments: object) -> list[tuple[str, dict[str, Any]]]:
-    """The names and arguments of the calls in a call; none if one of them is no call.
-
-    Args:
-        arguments: Of the call that holds them, as they were sent.
-    """
+    """The names and arguments of the calls in a call; none if one of them is no call."""
     if type(arguments) not in (dict, str) or _BOUNDS.check(arguments) is not None:
         return []
     items: Any = (read_arguments(arguments) or {}).get("tool_uses")
@@ -45,10 +41,6 @@ def unwrap_calls(calls: Iterable[Call], wrapper: str) -> list[Call]:
     """The calls, with those that one of them holds in its place.
 
     The first of these has its id, and each further one has a number behind it.
-
-    Args:
-        calls: As the provider sent them.
-        wrapper: The name of a call that holds calls.
     """
     unwrapped: list[Call] = []
     for call in calls:

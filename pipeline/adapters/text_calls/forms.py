@@ -27,24 +27,14 @@ _BLANK = re.compile(r"\s*")
 
 @attrs.frozen
 class Form:
-    """A form of calls in a text.
+    """A form of calls in a text."""
 
-    Attributes:
-        name: Its name, as in ``text=["hermes"]``.
-        first: How its first mark begins: where a text is looked at.
-        opening: Its first mark, and what must follow on it.
-        read: Its reader.
-        inline: Whether its marks are control tokens, which may follow on a word; a tag stands at the start of a line or
-            behind a sentence.
-        also: Further names, of models that write it.
-    """
-
-    name: str
-    first: str
-    opening: re.Pattern[str]
+    name: str  # as in `text=["hermes"]`
+    first: str  # how its first mark begins: where a text is looked at
+    opening: re.Pattern[str]  # its first mark, and what must follow on it
     read: Reader
-    inline: bool = False
-    also: tuple[str, ...] = ()
+    inline: bool = False  # control tokens may follow on a word; a tag begins a line, or follows a sentence
+    also: tuple[str, ...] = ()  # further names, of models that write it
 
 
 def _skip(text: str, place: int) -> int:

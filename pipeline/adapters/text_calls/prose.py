@@ -63,13 +63,7 @@ _SENTENCE = re.compile(r"[.!?\u3002\uff01\uff1f](?:\s+|$)")
 
 
 def end_of_hidden(text: str, mark: str, place: int) -> int:
-    """Where the thought, or the code that is shown, ends that begins with a mark; the end of the text if nowhere.
-
-    Args:
-        text: The text.
-        mark: Its first mark, of `ENDS`, or of a fence.
-        place: Where the mark stands.
-    """
+    """Where the thought, or the code that is shown, ends that begins with a mark; the end of the text if nowhere."""
     end = ENDS.get(mark)
     if (
         end is not None
@@ -90,14 +84,7 @@ def end_of_hidden(text: str, mark: str, place: int) -> int:
 
 
 def is_named(text: str, begin: int, start: int, *, inline: bool) -> bool:
-    """Whether prose quotes or names the markup that stands at ``start``, as far as what is in front of it says.
-
-    Args:
-        text: The text.
-        begin: Where the last call or thought ended.
-        start: Where the markup begins.
-        inline: Whether it may follow on a word, as a control token does.
-    """
+    """Whether prose quotes or names the markup that stands at ``start``, as far as what is in front of it says."""
     before = text[max(begin, start - _NEAR) : start]
     paragraph = _PARAGRAPH.split(before)[-1]
     line = paragraph[paragraph.rfind("\n") + 1 :]
@@ -118,14 +105,7 @@ def is_named(text: str, begin: int, start: int, *, inline: bool) -> bool:
 
 
 def goes_on(text: str, begin: int, start: int, end: int) -> bool:
-    """Whether the sentence around markup goes on behind it, so that the markup is a part of it.
-
-    Args:
-        text: The text.
-        begin: Where the last call or thought ended.
-        start: Where the markup begins.
-        end: Where it ends.
-    """
+    """Whether the sentence around markup goes on behind it, so that the markup is a part of it."""
     rest = _TOKENS.sub("", text[end : end + _NEAR]).partition("\n")[0].strip()
     if rest and not (rest[0].isupper() or rest[0].isdigit() or rest[0] in "<[" or ord(rest[0]) > _EAST):
         return True

@@ -14,9 +14,6 @@ def is_stray_cancellation(exc: BaseException) -> bool:
 
     The task that sees it was not cancelled, so for this task it is a failure. The answer is True only where that is
     certain: no native cancellation of the task and no scope of anyio is under way. A trio.Cancelled is never stray.
-
-    Args:
-        exc: The exception that was raised in the current task.
     """
     asyncio = sys.modules.get("asyncio")  # a program that runs on trio may not have it
     if asyncio is None or not isinstance(exc, asyncio.CancelledError):

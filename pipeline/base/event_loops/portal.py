@@ -89,11 +89,6 @@ class Portal:
         An exception that interrupts the wait, such as KeyboardInterrupt, cancels the function; it is raised when the
         function has ended, or after 5 seconds.
 
-        Args:
-            function: The function.
-            args: Its arguments.
-            wait: Waits for the result in this thread. Default None: the thread does nothing else.
-
         Raises:
             SetupError: This is the thread of the loop: it would wait for itself. Or Python is ending, as where a
                 ``__del__`` calls: no other thread runs any more.

@@ -53,10 +53,6 @@ _LOGGERS = ("toolcall_pipeline", "opentelemetry")  # the second one logs why spa
 def run(*, otlp: str | None, log: Path | None) -> int:
     """Play the conversation.
 
-    Args:
-        otlp: Where to post the spans as well; None: nowhere.
-        log: The file for the developer's log; None for a new temporary one.
-
     Returns:
         0: every call ended as expected. 1: one did not, the secret leaked, or spans were lost.
     """
@@ -136,11 +132,7 @@ def _check_export(console: Console, otlp: str | None, sent: int, played: list[Pl
 
 
 def resolve_endpoint(url: str) -> str:
-    """The URL that spans are posted to; ``/v1/traces`` is added to a URL without a path.
-
-    Raises:
-        ValueError: it is not an HTTP URL.
-    """
+    """The URL that spans are posted to, with ``/v1/traces`` if it has no path; ValueError if it is not HTTP."""
     parts = urlsplit(url)
     _ = parts.port  # raises ValueError if it is not a port
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -149,11 +141,7 @@ def resolve_endpoint(url: str) -> str:
 
 
 class Tracing:
-    """A tracer provider for the demo alone; the global one and the exporters of the environment are not touched.
-
-    Args:
-        otlp: Where to post the spans as well; None: nowhere.
-    """
+    """A tracer provider for the demo alone; the global one and the exporters of the environment are not touched."""
 
     def __init__(self, otlp: str | None = None) -> None:
         exporters: list[SpanExporter] = []
@@ -184,11 +172,7 @@ class Tracing:
 
 @contextmanager
 def log_to_file(path: Path | None) -> Generator[Path]:
-    """Send what the library logs to a file, and nowhere else. Yields the path.
-
-    Args:
-        path: The file to append to; None for a new temporary file, which is kept.
-    """
+    """Send what the library logs to a file and nowhere else: to a new one that is kept, without a path. Yields it."""
     if path is None:
         with tempfile.NamedTemporaryFile(prefix="toolcall-demo-", suffix=".log", delete=False) as file:
             path = Path(file.name)

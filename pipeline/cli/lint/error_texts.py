@@ -36,19 +36,12 @@ class FlawedText:
 
 @attrs.frozen
 class ErrorTexts:
-    """Counts of the texts of one tool, or the sums of several.
+    """Counts of the texts of one tool, or the sums of several."""
 
-    Args:
-        texts: Texts under all profiles.
-        errors: Errors; each has one text under each profile.
-        questions: Errors whose text is a question, as `render_errors` worded them.
-        flawed: A text is listed once for each of its flaws.
-    """
-
-    texts: int
-    errors: int
-    questions: int
-    flawed: tuple[FlawedText, ...]
+    texts: int  # under all profiles
+    errors: int  # each has one text under each profile
+    questions: int  # errors whose text is a question, as `render_errors` worded them
+    flawed: tuple[FlawedText, ...]  # a text is listed once for each of its flaws
 
     @property
     def status_codes(self) -> int:
@@ -78,12 +71,7 @@ def sum_texts(every: Sequence[ErrorTexts]) -> ErrorTexts:
 
 
 def list_errors(tool: Tool[..., Any], names: Sequence[str]) -> Iterator[ToolError]:
-    """Each kind of error that a call of the tool can end in; InvalidParams once for each parameter.
-
-    Args:
-        tool: Its arguments are parsed, with the validators of its author.
-        names: The tools that UnknownTool lists.
-    """
+    """Each kind of error that a call of the tool can end in; InvalidParams once for each parameter."""
     for kind in get_args(ToolError):
         if kind is UnknownTool:
             yield UnknownTool(f"{tool.name}_", (tool.name,), tuple(names))

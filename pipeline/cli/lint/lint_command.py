@@ -34,9 +34,6 @@ def lint(target: str, *, as_json: bool, strict: bool) -> int:
 
     Returns:
         1 if there are errors, or with ``strict`` warnings, else 0.
-
-    Raises:
-        CommandError: the target cannot be loaded.
     """
     with redirect_to_stderr():
         loaded = load_target(target)
@@ -176,12 +173,7 @@ class LintReport:
 
 
 def check_registry(registry: ToolView, asking: Wording | None = None) -> LintReport:
-    """Check every tool, open or closed. No tool is run.
-
-    Args:
-        registry: The tools.
-        asking: A wording whose profile makes questions of errors, to count them. None: by the profile agentopia.
-    """
+    """Check every tool, open or closed. No tool is run."""
     findings: list[Finding] = []
     checked = ToolRegistry()  # the tools that have a schema, all of them open
     for tool in registry:

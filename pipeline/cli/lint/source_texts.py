@@ -172,7 +172,6 @@ class SourceReader(ast.NodeVisitor):
         return split_text(node, self._look_up, self._read_already)
 
     def _find_revealed(self, node: ast.expr) -> Iterator[str]:
-        """Return what a computed part may reveal."""
         for each in ast.walk(node):
             name = each.attr if isinstance(each, ast.Attribute) else each.id if isinstance(each, ast.Name) else ""
             if name in _REVEALING_NAMES:

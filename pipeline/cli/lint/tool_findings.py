@@ -37,13 +37,7 @@ _MAX_CHANGES = 4  # of one schema that are listed
 
 
 def check_tools(registry: ToolView, declared: Mapping[str, bool], known: Collection[str]) -> Iterator[Finding]:
-    """The findings of each tool.
-
-    Args:
-        registry: The tools. Each has a schema.
-        declared: Whether the source of a tool gives an effect; a tool is absent if that cannot be seen.
-        known: The names of all tools, those without a schema included.
-    """
+    """The findings of each tool."""
     sent = [(provider, limit, registry.provider_names(limit)) for provider, limit in _PROVIDERS]
     for tool in registry:
         yield from _check_name(tool, [(provider, limit, names[tool.name]) for provider, limit, names in sent])

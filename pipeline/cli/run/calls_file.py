@@ -50,11 +50,7 @@ class LineReader:
         self._waiting = anyio.CancelScope()
 
     async def next(self) -> tuple[int, bytes] | None:
-        """The number and the bytes of the next line; None after the last one.
-
-        Raises:
-            CommandError: the file cannot be read.
-        """
+        """The number and the bytes of the next line; None after the last one."""
         while not self._ready:
             if self._ended:
                 return None
@@ -146,11 +142,7 @@ def can_read_twice(fd: int) -> bool:
 
 
 def read_digests(fd: int) -> Iterator[tuple[int, str]]:
-    """The number and the digest of each line that is not blank, of a file that can be read twice.
-
-    Raises:
-        CommandError: the file cannot be read.
-    """
+    """The number and the digest of each line that is not blank, of a file that can be read twice."""
     try:
         with open(fd, "rb", closefd=False) as file:
             yield from ((number, compute_digest(line)) for number, line in enumerate(file, 1) if not line.isspace())

@@ -24,14 +24,6 @@ def open_exclusively(path: Path, flags: int, label: str) -> int:
     Only regular files are locked. The lock belongs to the open file and not to the process, so it stays when a tool
     opens and closes the same file. A process that a tool forks has the file open as well, and the lock with it.
 
-    Args:
-        path: The file.
-        flags: For `os.open`, besides those to create and to append.
-        label: How an error names the file.
-
-    Returns:
-        The file descriptor.
-
     Raises:
         CommandError: The file cannot be opened, is locked, or was replaced at this moment.
     """

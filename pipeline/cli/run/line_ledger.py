@@ -99,11 +99,7 @@ class LineLedger:
             raise CommandError(f"{self.path}: {reason}")
 
     async def rerun_unknown(self) -> None:
-        """Say of each call that may have taken effect that it did not, so that its line runs again.
-
-        Raises:
-            CommandError: The file cannot be read or written.
-        """
+        """Say of each call that may have taken effect that it did not, so that its line runs again."""
         try:
             for each in await self.ledger.undecided():
                 await self.ledger.resolve(each.id, landed=False, by="--rerun-unknown")

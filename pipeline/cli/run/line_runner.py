@@ -38,29 +38,17 @@ _MAX_ABANDONED = 40  # threads; the default of Execute
 
 @attrs.define(eq=False)
 class LineRunner:
-    """Workers; each takes the next line when its call has ended: only running calls are held in memory.
+    """Workers; each takes the next line when its call has ended: only running calls are held in memory."""
 
-    Args:
-        target: The pipeline's name for the command.
-        asker: Who asks, in the lines that do not say it.
-        pipeline: The pipeline of each call. Opened before the first call, closed after the last one.
-        results: Where each result is written.
-        progress: Counts and prints.
-        concurrency: Workers, so calls at the same time; at least 1.
-        executor: Opened and closed with it.
-        ledger: Where it is kept what began. None if RESULTS is not a file that a later run could resume.
-        rerun_unknown: Run again what had begun in an earlier run and has no result.
-    """
-
-    target: str
-    asker: Asker
+    target: str  # its name for the command
+    asker: Asker  # of the lines that do not say who asks
     pipeline: Pipeline
     results: RunResults
     progress: RunProgress
-    concurrency: int
+    concurrency: int  # workers
     executor: Executor
-    ledger: LineLedger | None
-    rerun_unknown: bool = False
+    ledger: LineLedger | None  # None: RESULTS is no file that a later run could resume
+    rerun_unknown: bool = False  # what had begun in an earlier run and has no result
     _failure: CommandError | None = attrs.field(init=False, default=None, repr=False)
     _workers: anyio.CancelScope = attrs.field(init=False, repr=False)  # set while there are any
 
@@ -130,11 +118,7 @@ class LineRunner:
             self.results.write(place, row)
 
     async def _run_call(self, line: CallLine, call: Call, place: Place) -> dict[str, Any]:
-        """The row of a call.
-
-        Raises:
-            CommandError: It could not be kept that it begins, so it has none.
-        """
+        """The row of a call; CommandError if it could not be kept that the call begins."""
         began = perf_counter()
         try:
             report = await self.pipeline.report(call)
@@ -164,11 +148,7 @@ def default_concurrency(executor: str | None, workers: int | None) -> int:
 
 
 def choose_executor(name: str | None, workers: int | None, concurrency: int) -> Executor:
-    """The executor of that name; ``workers`` is its number of threads, processes or actors, None for its default.
-
-    Raises:
-        CommandError: Ray is not installed.
-    """
+    """The executor of that name; ``workers`` is its number of threads, processes or actors, None for its default."""
     if name is None or name == "thread":  # a sync tool holds a thread: as many threads as calls
         return Thread(workers or concurrency, max(_MAX_ABANDONED, concurrency))
     if name == "process":
@@ -189,11 +169,7 @@ def choose_executor(name: str | None, workers: int | None, concurrency: int) -> 
 
 @asynccontextmanager
 async def open_executor(executor: Executor) -> AsyncGenerator[None]:
-    """Start the executor, and close it at the end of the block.
-
-    Raises:
-        CommandError: it does not start.
-    """
+    """Start the executor, and close it at the end of the block."""
     try:
         await executor.__aenter__()
     except Exception as exc:  # an executor of any kind may raise anything, for example what its cluster raises

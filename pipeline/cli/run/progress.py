@@ -59,11 +59,7 @@ class RunProgress:
 
     @contextmanager
     def show_bar(self, size: int | None) -> Generator[Progress]:
-        """Draw a progress bar if stderr is a terminal.
-
-        Args:
-            size: Bytes in CALLS, None if unknown. The bar counts bytes, because to count lines is to read them twice.
-        """
+        """Draw a progress bar, in bytes of CALLS, if stderr is a terminal: to count lines is to read them twice."""
         counts = TextColumn("{task.fields[calls]:,} calls  {task.fields[failed]:,} failed  {task.fields[rate]:,.0f}/s")
         columns = (SpinnerColumn(), BarColumn(24), TaskProgressColumn(), counts, TimeElapsedColumn())
         shown = sys.stderr.isatty()

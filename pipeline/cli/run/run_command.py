@@ -53,9 +53,6 @@ def run(
 
     Returns:
         0: each line has a result. 1: some of them are malformed. 130 or 143: SIGINT or SIGTERM interrupted the run.
-
-    Raises:
-        CommandError: nothing was run, or the run stopped early.
     """
     if rerun_unknown and not resume:
         raise CommandError("--rerun-unknown needs --resume")
@@ -82,13 +79,7 @@ def run(
 
 
 def _build_pipeline(target: str, executor: Executor, given: dict[str, Any]) -> Pipeline:
-    """The pipeline that the target names, or the standard one over its registry.
-
-    Args:
-        target: MODULE:REGISTRY.
-        executor: Where tools without a place of their own run.
-        given: The options that were typed; a pipeline of the user's own accepts none of them.
-    """
+    """The pipeline that the target names, which accepts no options, or the standard one over its registry."""
     loaded = load_target(target)
     if (registry := find_registry(loaded)) is not None:
         check_schemas(registry, target)

@@ -54,17 +54,11 @@ _READ = "insert into results select digest, row_number() over (partition by dige
 
 
 class Place(NamedTuple):
-    """A line of CALLS, by which a later run knows it.
+    """A line of CALLS, by which a later run knows it."""
 
-    Attributes:
-        number: From 1. It may be another one in a later run.
-        digest: Of the line.
-        nth: Which of the equal lines it is, from 1.
-    """
-
-    number: int
-    digest: str
-    nth: int
+    number: int  # from 1; it may be another one in a later run
+    digest: str  # of the line
+    nth: int  # which of the equal lines it is, from 1
 
 
 @attrs.define(eq=False)
@@ -98,11 +92,7 @@ class RunResults:
         return None if self.db is None else beside(self.path, LEDGER)
 
     def see(self, number: int, digest: str) -> tuple[Place, bool]:
-        """The place of the next line of CALLS, and whether it has a result, which gets the number of the line.
-
-        Raises:
-            CommandError: The database cannot be written, as below.
-        """
+        """The place of the next line of CALLS, and whether it has a result, which gets the number of the line."""
         if self.db is None:
             return Place(number, digest, 1), False
         with self._told():
@@ -132,11 +122,7 @@ class RunResults:
             self._count()
 
     def check_seen(self, otherwise: str = "") -> None:
-        """Raise CommandError if CALLS lacks a line that has a result or had begun.
-
-        Args:
-            otherwise: The statement that ends the transaction before.
-        """
+        """Raise CommandError if CALLS lacks a line that has a result or had begun."""
         if self.db is None or not self.has_earlier:
             return
         with self._told():
@@ -179,11 +165,7 @@ class RunResults:
             self.db.execute(_PUT, (place.digest, place.nth, place.number, None, None))
 
     def write(self, place: Place, row: dict[str, Any]) -> None:
-        """Keep the result of a line. Not even SIGKILL loses it; a power failure may lose the last ones.
-
-        Raises:
-            CommandError: The database or RESULTS cannot be written, for example because the disk is full.
-        """
+        """Keep the result of a line. Not even SIGKILL loses it; a power failure may lose the last ones."""
         data = encode_row(row)
         if self.db is not None:
             with self._told():
@@ -193,11 +175,7 @@ class RunResults:
         self.kinds[row["kind"] or SUCCESS] += 1
 
     def export(self) -> None:
-        """Write all results to RESULTS, in the order of their lines.
-
-        Raises:
-            CommandError: It cannot be written.
-        """
+        """Write all results to RESULTS, in the order of their lines."""
         if self.db is None:
             return
         with self._told():
@@ -214,11 +192,7 @@ class RunResults:
             _append(self.fd, ready)
 
     def finish(self) -> None:
-        """Have all results in RESULTS, on the disk if nothing else holds them from now on.
-
-        Raises:
-            CommandError: They cannot be written.
-        """
+        """Have all results in RESULTS, on the disk if nothing else holds them from now on."""
         if not self.follow:
             self.export()
         if self.complete:
@@ -230,11 +204,7 @@ class RunResults:
             return self.db is None or self.db.execute("select 1 from results limit 1").fetchone() is None
 
     def read_earlier(self) -> None:
-        """Find what earlier runs left: in the database, or else in RESULTS, if each of its lines had a result.
-
-        Raises:
-            CommandError: RESULTS holds something else.
-        """
+        """Find what earlier runs left: in the database, or else in RESULTS, if each of its lines had a result."""
         assert self.db is not None
         if not self.is_empty():
             for number, line in enumerate(_read_lines(self.fd), 1):

@@ -144,16 +144,7 @@ async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it
     timeout: float | None = None,  # noqa: ASYNC109  # as above
     each: float | None = None,
 ) -> list[Outcome]:
-    """`gather`, with a function of the caller's own that runs a call through the pipeline.
-
-    Args:
-        pipeline: Where the tools and their resources are looked up.
-        calls: As with `gather`.
-        run: Runs one call, such as one that keeps the report; it is given the index of the call as well.
-        limit: As with `gather`.
-        timeout: As with `gather`.
-        each: As with `gather`.
-    """
+    """`gather`, with a function of the caller's own that runs a call through the pipeline."""
     check_count("gather", "limit", limit)
     check_number("gather", "timeout", timeout, infinite=True, optional=True, unit="seconds")
     check_number("gather", "each", each, infinite=True, optional=True, unit="seconds")

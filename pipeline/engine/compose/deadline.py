@@ -23,17 +23,9 @@ async def run_within(seconds: float, call: C, call_next: Callable[[C], Awaitable
     The scope of this limit decides, so a TimeoutError of the tool stays the tool's. A tool that catches the
     cancellation and still answers has answered.
 
-    Args:
-        seconds: The limit. Not above 0: the inside does not run.
-        call: The call for the inside.
-        call_next: The inside.
-
     Returns:
         The inside's outcome, or TimedOut. ``landed`` is "no" if no body had begun whose effect may have happened, and
         then none will begin. ``still_running`` says that a thread could not be stopped.
-
-    Raises:
-        SetupError: The limit is not a number; the runner makes a `Crashed` of it.
     """
     if type(seconds) is not float:
         seconds = _read_seconds(seconds)

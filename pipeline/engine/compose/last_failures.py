@@ -52,21 +52,13 @@ _Counts: TypeAlias = OrderedDict[bytes, int]
 
 @attrs.frozen
 class _Told:
-    """One failure. Of arguments and texts digests are kept, with a key of the process.
+    """One failure. Of arguments and texts digests are kept, with a key of the process."""
 
-    Attributes:
-        kind: Of the error.
-        sent: The arguments. None: they cannot be written.
-        text: The text of the error. None: it is not compared.
-        was_cut: Whether the call was cut off.
-        paths: Where the arguments were wrong. None: not known, or too many.
-    """
-
-    kind: str
-    sent: bytes | None
-    text: bytes | None = None
+    kind: str  # of the error
+    sent: bytes | None  # the arguments; None: they cannot be written
+    text: bytes | None = None  # of the error; None: it is not compared
     was_cut: bool = False
-    paths: tuple[str, ...] | None = None
+    paths: tuple[str, ...] | None = None  # where the arguments were wrong; None: not known, or too many
 
     @property
     def size(self) -> int:
@@ -75,36 +67,22 @@ class _Told:
 
 @attrs.define
 class _Last:
-    """The last failures of a tool.
+    """The last failures of a tool."""
 
-    Attributes:
-        together: The reply, or the batch, that they came in. None: not known, and there is one.
-        told: They.
-        before: Those of the reply before it, with which these are compared.
-        first: The kind of the failure after the last success.
-        failed: How many replies failed since then.
-    """
-
-    together: object
+    together: object  # the reply, or the batch, that they came in; None: not known, and there is one
     told: list[_Told]
-    before: list[_Told]
-    first: str
-    failed: int
+    before: list[_Told]  # those of the reply before it, with which these are compared
+    first: str  # the kind of the failure after the last success
+    failed: int  # how many replies failed since then
 
 
 @attrs.define
 class _Talk:
-    """One conversation of one principal.
+    """One conversation of one principal."""
 
-    Attributes:
-        counts: How often each refused call came.
-        last: By the name of the tool, or the name that no tool has.
-        size: Bytes, about.
-    """
-
-    counts: _Counts = attrs.field(factory=OrderedDict[bytes, int])
-    last: OrderedDict[str, _Last] = attrs.field(factory=OrderedDict[str, _Last])
-    size: int = 0
+    counts: _Counts = attrs.field(factory=OrderedDict[bytes, int])  # how often each refused call came
+    last: OrderedDict[str, _Last] = attrs.field(factory=OrderedDict[str, _Last])  # by the name of the tool
+    size: int = 0  # bytes, about
 
 
 class LastFailures:

@@ -165,26 +165,18 @@ def _recorded_checks(stages: Sequence[Stage], inner: Handler[Any]) -> Handler[An
 
 @attrs.define(eq=False)
 class _StageTimes:
-    """The own time of a middleware: all parts of its time while no run of its inside is under way.
+    """The own time of a middleware: all parts of its time while no run of its inside is under way."""
 
-    Attributes:
-        alone_since: ns, perf_counter_ns: when the current part began.
-        running: Runs of the inside that are under way.
-        parts: Each ended part, from and until. Empty: the stage has not called on.
-    """
-
-    alone_since: int
-    running: int = 0
-    parts: list[_Part] = attrs.field(factory=list[_Part])
+    alone_since: int  # ns, perf_counter_ns: when the current part began
+    running: int = 0  # runs of the inside that are under way
+    parts: list[_Part] = attrs.field(factory=list[_Part])  # from and until; empty: the stage has not called on
 
     def enter_inside(self, now: int) -> None:
-        """A run of the inside begins."""
         if not self.running:
             self.parts.append((self.alone_since, now))
         self.running += 1
 
     def leave_inside(self, now: int) -> None:
-        """A run of the inside has ended."""
         self.running -= 1
         self.alone_since = now
 

@@ -108,9 +108,6 @@ class OpenResources:
 
     If one fails to open, or its task is cancelled meanwhile, those that were opened before it are closed again. In a
     cancelled task they have 10 seconds in all to close.
-
-    Args:
-        resources: The context managers to open, outermost first.
     """
 
     resources: Iterable[Resource]
@@ -170,11 +167,7 @@ class _Stay:
 
 
 class Lifetime:
-    """When the resources of a pipeline are open. Its bound copies share it.
-
-    Args:
-        resources: The context managers to open, outermost first.
-    """
+    """When the resources of a pipeline are open. Its bound copies share it."""
 
     def __init__(self, resources: tuple[Resource, ...]) -> None:
         self._resources = resources
@@ -187,12 +180,7 @@ class Lifetime:
         self._stays: dict[EventLoop, _Stay] = {}
 
     async def enter(self) -> None:
-        """Open them for a block.
-
-        Raises:
-            SetupError: A block has opened them already.
-            Exception: A resource raised it.
-        """
+        """Open them for a block; SetupError if a block has opened them already."""
         if self._block is not None:
             raise SetupError("this pipeline is open already")
         self._block = opened = OpenResources(self._resources)

@@ -68,27 +68,15 @@ _BeginTurn: TypeAlias = Callable[[], AbstractContextManager[object] | None]
 
 @attrs.define(eq=False)
 class ReportRequest:
-    """The caller waits for the report of one call.
+    """The caller waits for the report of one call."""
 
-    Attributes:
-        sink: Receives the steps of the call while it runs. None: nothing does.
-        report: The report, once the call has ended.
-    """
-
-    sink: LiveSink | None = None
-    report: CallReport | None = None
+    sink: LiveSink | None = None  # receives the steps of the call while it runs
+    report: CallReport | None = None  # once the call has ended
 
 
 @attrs.frozen
 class _Memory:
-    """What the calls of tools that change something ask and tell: `once.in_process`, loaded before the first of them.
-
-    Attributes:
-        scope_of: See `find_scope`.
-        run: See `once_per_intent`.
-        settle: See `settle_lost`.
-        flights: The deliveries that run in this pipeline.
-    """
+    """What the calls of tools that change something ask and tell: `once.in_process`, loaded before the first one."""
 
     scope_of: Callable[[Call], Conversation | None]
     run: Callable[..., Awaitable[Outcome]]
@@ -196,12 +184,7 @@ class Runner:
             self._compile(stages)
 
     async def run(self, call: Call, request: ReportRequest | None = None) -> Outcome:  # noqa: C901, PLR0912, PLR0915  # one page
-        """Run one call. Never raises an Exception; cancellation and KeyboardInterrupt pass through.
-
-        Args:
-            call: The call.
-            request: Receives the report of the call. None: the caller wants none.
-        """
+        """Run one call. Never raises an Exception; cancellation and KeyboardInterrupt pass through."""
         began = time_ns() if self._is_observed or request is not None or is_enabled_for(DEBUG) else 0
         reached: Any = call  # in the phase that it has reached
         verdict: Any = call

@@ -19,12 +19,7 @@ def explain_call(call: object) -> SetupError:
 
 
 def explain_verdict(checks: Sequence[Stage], verdict: object) -> SetupError | None:
-    """Explain a verdict that is neither a call nor a failure; None: it is one of them.
-
-    Args:
-        checks: The checks that may have returned it. The text names one of them if only one can be meant.
-        verdict: The value that a check returned.
-    """
+    """Explain a verdict that is neither a call nor a failure; None: it is one of them."""
     if isinstance(verdict, Call):
         return None
     if type(verdict) is Failure:
@@ -33,12 +28,7 @@ def explain_verdict(checks: Sequence[Stage], verdict: object) -> SetupError | No
 
 
 def explain_answer(stages: Sequence[Stage], answer: object) -> SetupError | None:
-    """Explain an answer of a middleware or an end that is not an Outcome; None: it is one.
-
-    Args:
-        stages: The stages that may have answered, as above.
-        answer: The value that a stage answered with.
-    """
+    """Explain an answer of a middleware or an end that is not an Outcome; None: it is one."""
     if type(answer) is Success:
         return None
     if type(answer) is Failure:
@@ -63,11 +53,7 @@ def _explain_failure(stages: Sequence[Stage], failure: Any) -> SetupError | None
 
 
 def read_verdict(check: Stage, verdict: object) -> Call | Failure[Any]:
-    """Return the verdict of a check; of a ``Success``, the call that it holds.
-
-    Raises:
-        SetupError: It is neither a call nor a failure.
-    """
+    """Return the verdict of a check; of a ``Success``, the call that it holds. SetupError if it is no verdict."""
     verdict = unwrap_call(verdict)
     if isinstance(verdict, Call):
         return verdict

@@ -60,11 +60,7 @@ class StageList:
 
 
 def make_stage(obj: object, role: Role | None = None, name: str | None = None) -> Stage:
-    """As `Stage.of`.
-
-    Raises:
-        SetupError: As that does; or it is a stack or a pipeline, whose stages would be hidden in one.
-    """
+    """As `Stage.of`; SetupError also for a stack or a pipeline, whose stages would be hidden in one."""
     if isinstance(obj, StageList):
         raise SetupError(
             f"a {type(obj).__name__} is several stages and not one: put stacks together with `stack + stack`, and a "

@@ -147,12 +147,7 @@ class Board(Protocol):
 
 @attrs.define(eq=False)
 class OpenTools(Guard):
-    """Refuses a tool that was closed after `Available` let the call pass, as while it waited in a queue.
-
-    Args:
-        gates: The registries that `Available` asks.
-        board: Is asked before them. None: there is none.
-    """
+    """Refuses a tool that was closed after `Available` let the call pass, as while it waited in a queue."""
 
     gates: Sequence[Gate]
     board: Board | None = None

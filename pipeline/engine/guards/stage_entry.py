@@ -34,21 +34,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @attrs.define(eq=False)
 class StageEntry:
-    """One entry of a call into an end, an executor or a stage that runs the body.
+    """One entry of a call into an end, an executor or a stage that runs the body."""
 
-    Attributes:
-        guards: The guards of the call that count bodies, as they were around it.
-        call: The call that it was given.
-        alone: It counts as the body.
-        left: It has answered, raised, or was cut off.
-        undecided: The bodies that began inside and whose outcome is unknown yet.
-    """
-
-    guards: Guards
-    call: Call
-    alone: bool = False
-    left: bool = False
-    undecided: tuple[Call, ...] = ()
+    guards: Guards  # of the call, those that count bodies, as they were around it
+    call: Call  # as it was given
+    alone: bool = False  # it counts as the body
+    left: bool = False  # it has answered, raised, or was cut off
+    undecided: tuple[Call, ...] = ()  # the bodies that began inside and whose outcome is unknown yet
 
     def give_way(self) -> None:
         """A body begins inside: it takes over. Called under the lock."""
@@ -124,12 +116,6 @@ def watch_stage(
     """Put a middleware around its inside, and watch it by what its `Placement` says of it, see there.
 
     A call that it made itself, and hands on in place of its own, gets the guards of its own; see `keeps_guards`.
-
-    Args:
-        middleware: The middleware.
-        inner: Its inside.
-        runs_body: As its `Placement` says.
-        guards_of_reads: For a call without guards, which a stage around this one made in place of a read.
     """
     if runs_body:
         return _watch_body(middleware, inner)

@@ -30,10 +30,6 @@ def render_arguments(report: CallReport) -> str:
 def render_outcome(report: CallReport, *, limit: int | None = None) -> str:
     """Return the text for the model, without secrets and with each value as the application's `redact` returned it.
 
-    Args:
-        report: The report of an ended call.
-        limit: See `render`; for the value of a success. Default None: no limit.
-
     Returns:
         "" for a cancelled call.
     """

@@ -87,13 +87,7 @@ def _dump(kept: object, write: Callable[[Any], str]) -> str | None:
 
 
 def write_form(report: CallReport, kept: tuple[object, object, int] | None = None, *, content: bool = True) -> Form:
-    """Return the report as JSON data.
-
-    Args:
-        report: The report of an ended call.
-        kept: The result of `snapshot`. Default None: it is made now.
-        content: Whether arguments, results and texts are in it. Default True.
-    """
+    """Return the report as JSON data."""
     call, tool, error = report.call, report.tool, report.error
     requested: Any = call.name
     wording: Any = None if call.wording is None else call.wording.profile
@@ -127,10 +121,6 @@ def write_form(report: CallReport, kept: tuple[object, object, int] | None = Non
 
 def read_form(form: Mapping[str, Any], tool: Tool[..., Any] | None = None) -> CallReport:
     """Return the report that was written. Parts that it left out stay away: deps, secrets, causes but for their class.
-
-    Args:
-        form: The result of `write_form`.
-        tool: The tool of the call. Default None: the report has none.
 
     Raises:
         ValueError: It is something else, or of a later version.

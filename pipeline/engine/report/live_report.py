@@ -80,9 +80,6 @@ class LiveReport(CallReport):
         """Return a report that writes to this one, for a run of the inner stages that may overlap with another run.
 
         It has its own attempt, wait and notes.
-
-        Args:
-            attempt: Number of the attempt that it starts in; 0 for none.
         """
         return attrs.evolve(
             self,
@@ -209,7 +206,6 @@ class _StreamedRows(list[R]):
         self._send, self._named = send, named
 
     def append(self, row: R, /) -> None:
-        """Append a row and send it."""
         super().append(row)
         self._send(self._named(*row))
 

@@ -16,11 +16,7 @@ PackedReply: TypeAlias = Any  # what the tool returned, if that is plain; else a
 
 
 def pack_jobs(jobs: Sequence[Job | bytes]) -> bytes:
-    """Pickle jobs: the arguments alone of those that have the function of the first one and no headers of a trace.
-
-    Args:
-        jobs: Each as it is, if its arguments are plain, or in a pickle of its own.
-    """
+    """Pickle jobs: the arguments alone of those that have the function of the first one and no headers of a trace."""
     key = next((job[0] for job in jobs if type(job) is tuple), None)
     packed = [job[1] if type(job) is tuple and job[3] is None and job[0] == key else job for job in jobs]
     return pickle.dumps((key, packed))  # faster than Ray's own

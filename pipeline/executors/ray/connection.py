@@ -15,11 +15,6 @@ class Connection:
 
     A cluster that is started here ends with the thread that started it (its processes set PR_SET_PDEATHSIG), so no
     worker thread, which comes and goes, may do it. If Ray is initialized already, that Ray is used and never shut down.
-
-    Args:
-        ray: The module.
-        address: The ``address`` of ``ray.init``; None: ``RAY_ADDRESS``, or a new cluster.
-        init: Further options of ``ray.init``.
     """
 
     def __init__(self, ray: Any, address: str | None, init: Mapping[str, Any]) -> None:

@@ -22,13 +22,7 @@ _PAUSE = 0.01  # seconds between two answers
 
 
 class PolledSteps:
-    """The steps of one job that its caller may not have heard yet.
-
-    Args:
-        owner: Learns that the job has ended.
-        token: The caller's name for the job.
-        loop: The event loop of the actor.
-    """
+    """The steps of one job that its caller may not have heard yet."""
 
     def __init__(self, owner: StepsByToken, token: str, loop: asyncio.AbstractEventLoop) -> None:
         self._owner, self._token, self._loop = owner, token, loop
@@ -76,11 +70,7 @@ class PolledSteps:
 
 
 class StepsByToken:
-    """The steps of all jobs of an actor that have a listener. A question may come before its job, or after it.
-
-    Args:
-        loop: The event loop of the actor.
-    """
+    """The steps of all jobs of an actor that have a listener. A question may come before its job, or after it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

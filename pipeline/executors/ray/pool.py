@@ -62,11 +62,7 @@ class Pool:
         return best
 
     async def get_worker(self) -> Worker:
-        """Wait for a worker with room, and return the one with the least to do.
-
-        Raises:
-            NoWorkerError: No actor started.
-        """
+        """Wait for a worker with room, and return the one with the least to do; NoWorkerError if no actor started."""
         self._start_workers()
         while True:
             free = [worker for worker in self._workers if worker.ready and worker.in_flight < self._in_flight]
@@ -268,10 +264,6 @@ class Capacity:
     """Free places of one event loop. Who finds none waits in a queue, first come, first served.
 
     anyio's CapacityLimiter remembers who has a place, which in a batch of tiny calls takes a tenth of all time.
-
-    Args:
-        loop: The event loop.
-        free: The places.
     """
 
     def __init__(self, loop: EventLoop, free: int) -> None:

@@ -22,11 +22,7 @@ _IndexedJob: TypeAlias = tuple[int, Function, Job]
 
 
 class RayWorker:
-    """The actor. Async tools run concurrently in its event loop, sync ones in its threads.
-
-    Args:
-        threads: How many sync tools may run at a time.
-    """
+    """The actor. Async tools run concurrently in its event loop, sync ones in its threads."""
 
     def __init__(self, threads: int) -> None:
         self._functions: dict[str, Function] = {}
@@ -38,15 +34,7 @@ class RayWorker:
         self._steps = StepsByToken(asyncio.get_running_loop())
 
     async def register(self, key: str, function: Function | None) -> str:
-        """Keep a function under a key.
-
-        Args:
-            key: The name that jobs use for it.
-            function: The function; None: ``key`` is its address.
-
-        Returns:
-            "", or the text why the function is not there.
-        """
+        """Keep a function under a key; None: the key is its address. Returns why it is not there, or an empty text."""
         try:
             self._functions[key] = load_function(key) if function is None else function
         except Exception as exc:  # noqa: BLE001  # importing runs foreign code; the caller gets the exception
@@ -73,14 +61,7 @@ class RayWorker:
         return await self._steps.wait(token, after)
 
     async def run_many(self, encoded: bytes) -> bytes:
-        """Run a batch: async tools concurrently, sync ones one after the other in one thread.
-
-        Args:
-            encoded: The result of `pack_jobs`.
-
-        Returns:
-            For `unpack_replies`, in the same order.
-        """
+        """Run a batch: async tools concurrently, sync ones one after the other in one thread."""
         replies: dict[int, PackedReply] = {}
         coroutines: deque[_IndexedJob] = deque()
         sync: list[_IndexedJob] = []

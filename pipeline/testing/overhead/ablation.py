@@ -28,13 +28,7 @@ _MANY = 500
 
 @attrs.frozen
 class Pair:
-    """Two pipelines that differ in one stage.
-
-    Args:
-        whole: With the stage.
-        less: Without it.
-        how: Whether nothing or a pass-through stands in its place.
-    """
+    """Two pipelines that differ in one stage; ``how``: whether nothing or a pass-through stands in its place."""
 
     whole: Pipeline
     less: Pipeline
@@ -106,11 +100,7 @@ async def make_lean(pipeline: Pipeline, names: Collection[str], samples: Samples
 
 
 def pass_through(pipeline: Pipeline, names: Collection[str], samples: Samples) -> Pipeline:
-    """The pipeline with stages that do the least that their place demands, in the place of those.
-
-    Raises:
-        SetupError: They do not fit there.
-    """
+    """The pipeline with stages that do the least that their place demands, in the place of those."""
     return Pipeline(
         tuple(_make_pass_through(stage, samples) if stage.name in names else stage for stage in pipeline.entries)
     )
@@ -173,17 +163,11 @@ def _make_pass_through(stage: Stage, samples: Samples) -> Stage:
 
 @attrs.frozen
 class Allocations:
-    """The memory that one call allocates.
+    """The memory that one call allocates."""
 
-    Args:
-        peak_bytes: The most memory that it holds at a time.
-        blocks: The blocks of memory that it holds while its tool runs; 0 if no tool runs.
-        left_blocks: The blocks that are left when it has ended. A cache or a log in memory leaves some.
-    """
-
-    peak_bytes: float
-    blocks: float
-    left_blocks: float
+    peak_bytes: float  # the most that it holds at a time
+    blocks: float  # held while its tool runs; 0 if no tool runs
+    left_blocks: float  # left when it has ended, as of a cache or a log in memory
 
     def as_json(self) -> dict[str, Any]:
         """The figures as they are kept."""

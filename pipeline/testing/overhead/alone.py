@@ -21,25 +21,15 @@ Inside: TypeAlias = Callable[[Any], Awaitable[Outcome]]
 
 @attrs.frozen
 class StageRun:
-    """A call as a stage gets it.
-
-    Args:
-        run: The stage.
-        call: The call.
-        inside: Answers as its inside did. None: it is a check.
-    """
+    """A call as a stage gets it."""
 
     run: Callable[..., Any]
     call: Any
-    inside: Inside | None
+    inside: Inside | None  # answers as its inside did; None: it is a check
 
 
 async def record_runs(pipeline: Pipeline, name: str, samples: Samples) -> Sequence[StageRun]:
-    """Run each call once, and return what that stage was given.
-
-    Raises:
-        SetupError: The stage is neither a check nor a middleware, or no call reaches it.
-    """
+    """Run each call once, and return what that stage was given; SetupError if it is no stage that a call reaches."""
     stage = next(each for each in pipeline.entries if each.name == name) if name in pipeline.stages else None
     if stage is None or stage.role not in ("check", "wrap"):
         raise SetupError(f"{name!r} cannot be measured by itself: it is neither a check nor a middleware")

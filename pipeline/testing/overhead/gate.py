@@ -24,17 +24,11 @@ _FEW = 3
 
 @attrs.frozen
 class Found:
-    """The result of one try.
+    """The result of one try."""
 
-    Args:
-        stage: What the stage costs. None: unknown.
-        no_op: What a middleware costs that does nothing: the unit.
-        alone: Whether the stage was measured by itself.
-    """
-
-    stage: Figure | None
-    no_op: Figure
-    alone: bool = False
+    stage: Figure | None  # None: unknown
+    no_op: Figure  # of a middleware that does nothing: the unit
+    alone: bool = False  # whether the stage was measured by itself
 
     @property
     def ns(self) -> float:

@@ -80,11 +80,7 @@ class Measurement:
     @classmethod
     @asynccontextmanager
     async def begin(cls, pipeline: Pipeline, given: Sequence[Call] | None, options: Options) -> AsyncGenerator[Self]:
-        """Choose a call if none is given, run those that only read, and replace the bodies of all tools.
-
-        Raises:
-            SetupError: There is no call to measure, or one of them fails.
-        """
+        """Choose a call if none is given, run those that only read, and replace the bodies of all tools."""
         values: dict[str, object] = {}
         calls = [pipeline.ask(call) for call in given or [await choose_call(pipeline)]]
         pipeline = pipeline.unbound  # it is built anew for each figure
@@ -174,11 +170,7 @@ class Measurement:
         )
 
     async def measure_alone(self, name: str) -> Figure:
-        """Return the cost of one stage by itself: around an inside that answers what its inside has answered to it.
-
-        Raises:
-            SetupError: It is neither a check nor a middleware.
-        """
+        """Return the cost of one stage by itself: around an inside that answers what its inside has answered to it."""
         runs = await record_runs(self.unwatched, name, self.samples)
         return await self.bench.difference(lambda: make_alone(runs))
 

@@ -74,19 +74,7 @@ def run_measurement(
     work: Callable[[Measurement], Awaitable[T]],
     bind: Callable[[Pipeline], AbstractAsyncContextManager[Pipeline]] = nullcontext,
 ) -> T:
-    """Do that work in an event loop of its own, with the pipeline open, its tools replaced, and all logs off.
-
-    Args:
-        owner: As below.
-        pipeline: As with `measure`.
-        call: As with `measure`.
-        options: As with `measure`.
-        work: Takes the figures.
-        bind: Says in that loop who asks, as `Pipeline.with_`. Default: the pipeline itself.
-
-    Raises:
-        SetupError: As `measure`; ``owner`` is the function that is named.
-    """
+    """Do that work in an event loop of its own, with the pipeline open, its tools replaced, and all logs off."""
     check_type(owner, "pipeline", pipeline, Pipeline)
     check_count(owner, "concurrency", options.concurrency)
     check_count(owner, "builds", options.builds, 3)

@@ -61,11 +61,7 @@ class Bench:
     settle: Callable[[], object] | None = None
 
     async def difference(self, make: Callable[[], tuple[Batch, Batch]]) -> Figure:
-        """By how much one batch costs more than another.
-
-        Args:
-            make: Builds the two anew: the one, and what is to be subtracted.
-        """
+        """By how much one batch costs more than another."""
         until = monotonic() + self.seconds
         found: list[Spent] = []
         times: tuple[int, int] | None = None  # in a slice; chosen once
@@ -159,25 +155,14 @@ class Core:
 
 @attrs.frozen
 class Round(Generic[T]):
-    """One round.
-
-    Args:
-        costs: The costs that it found.
-        probe: The mean of its probes, in ns.
-    """
+    """One round."""
 
     costs: T
     probe: float
 
 
 async def take_rounds(run: Callable[[], Awaitable[tuple[T, float]]], rounds: int, core: Core) -> list[Round[T]]:
-    """Run undisturbed rounds, and return them; with too few of those, the least disturbed third.
-
-    Args:
-        run: Runs one round, and returns what it found and the mean of its probes.
-        rounds: How many undisturbed ones are wanted; twice as many are made at most.
-        core: Knows which are.
-    """
+    """Run undisturbed rounds, and return them; with too few of those, the least disturbed third."""
     taken: list[Round[T]] = []
     undisturbed = 0
     while undisturbed < rounds and len(taken) < 2 * rounds:

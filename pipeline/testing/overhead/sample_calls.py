@@ -27,11 +27,7 @@ _PROPOSED = (UnknownTool, MalformedCall, InvalidParams, Crashed)  # each by a ca
 
 
 def list_tools(pipeline: Pipeline, calls: Iterable[Call]) -> list[Tool[..., Any]]:
-    """All tools that the pipeline may run: the tools of its registries, and the tools that the calls name.
-
-    Raises:
-        SetupError: No tool has the name of a call.
-    """
+    """All tools that the pipeline may run: the tools of its registries, and the tools that the calls name."""
     found = {id(tool): tool for registry in pipeline.registries for tool in registry}
     for call in calls:
         tool = find_tool(pipeline, call)
@@ -50,11 +46,7 @@ def find_tool(pipeline: Pipeline, call: Call) -> Tool[..., Any]:
 
 
 async def choose_call(pipeline: Pipeline) -> Call:
-    """An example for one of its tools, those that read first. No body runs.
-
-    Raises:
-        SetupError: None of its tools has one that succeeds.
-    """
+    """An example for one of its tools, those that read first. No body runs."""
     open_tools = [registry.tools[name] for registry in pipeline.registries for name in registry.callable_names()]
     with replace_bodies(list_tools(pipeline, ()), Bodies()):
         for tool in sorted(open_tools, key=lambda each: each.effect != "read"):
@@ -66,11 +58,7 @@ async def choose_call(pipeline: Pipeline) -> Call:
 
 
 async def read_values(pipeline: Pipeline, calls: Sequence[Call]) -> dict[str, object]:
-    """Return the results of the tools that only read, by tool name; each call runs once.
-
-    Raises:
-        SetupError: A call fails.
-    """
+    """Return the results of the tools that only read, by tool name; each call runs once."""
     values: dict[str, object] = {}
     for call in calls:
         tool = find_tool(pipeline, call)
@@ -90,18 +78,11 @@ async def run_well(pipeline: Pipeline, call: Call) -> object:
 
 @attrs.define(eq=False)
 class Bodies:
-    """The replacement for the bodies of all tools.
+    """The replacement for the bodies of all tools."""
 
-    Args:
-        values: The return values by tool name. Default for each: None.
-        reply: A return value for every body instead. An exception is raised; a function is called before the value is
-            returned. None: the values.
-        begun: How many bodies have begun.
-    """
-
-    values: dict[str, object] = attrs.field(factory=dict[str, object])
-    reply: object = None
-    begun: int = 0
+    values: dict[str, object] = attrs.field(factory=dict[str, object])  # by tool name; else None
+    reply: object = None  # for every body instead; an exception is raised, a function called first
+    begun: int = 0  # how many
 
     def make(self, tool: Tool[..., Any]) -> Callable[..., Any]:
         """A body for that tool, async if its own is."""
@@ -161,13 +142,7 @@ def all_in_loop(tools: Iterable[Tool[..., Any]]) -> Generator[None]:
 
 @attrs.frozen
 class FailingCalls:
-    """Calls that end in one kind of failure.
-
-    Args:
-        kind: The kind.
-        calls: In turn.
-        reply: The answer of the bodies. None: no body begins.
-    """
+    """Calls that end in one kind of failure."""
 
     kind: str
     calls: Sequence[Call]

@@ -33,17 +33,11 @@ class Measurable(Protocol):
 
 @attrs.frozen
 class Spent:
-    """The time that one of something took, in ns.
+    """The time that one of something took, in ns."""
 
-    Args:
-        cpu: Of the CPU in the thread of the event loop.
-        waited: The time while that thread neither ran nor was ready to run.
-        elsewhere: Of the CPU in all other threads of the process.
-    """
-
-    cpu: float
-    waited: float = 0
-    elsewhere: float = 0
+    cpu: float  # in the thread of the event loop
+    waited: float = 0  # while that thread neither ran nor was ready to run
+    elsewhere: float = 0  # of the CPU in all other threads of the process
 
     def __add__(self, other: Spent) -> Spent:
         return Spent(self.cpu + other.cpu, self.waited + other.waited, self.elsewhere + other.elsewhere)
@@ -58,21 +52,13 @@ class Spent:
 
 @attrs.define
 class Scenario:
-    """A batch of calls, measured by thread CPU time.
+    """A batch of calls, measured by thread CPU time."""
 
-    Args:
-        batch: Runs the measured thing so many times.
-        settle: Runs after each slice, outside the measured time; it finishes what was left to other threads.
-        at_once: How many run at the same time, so that a wait counts for each of them. Default 1.
-        whole: Count the CPU time of all threads for this one, and `settle` as well. Default False.
-        least: How many a slice has at least, unless they wait for long. Default 1.
-    """
-
-    batch: Batch
-    settle: Callable[[], object] | None = None
-    at_once: int = 1
-    least: int = 1
-    whole: bool = False
+    batch: Batch  # runs the measured thing so many times
+    settle: Callable[[], object] | None = None  # after each slice; it finishes what was left to other threads
+    at_once: int = 1  # so that a wait counts for each of them
+    least: int = 1  # in a slice, unless they wait for long
+    whole: bool = False  # count the CPU time of all threads, and `settle` as well
     times: int = attrs.field(default=1, init=False)  # in one slice
     done: int = attrs.field(default=0, init=False)  # in all
 
