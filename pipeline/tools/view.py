@@ -316,7 +316,8 @@ class ToolView:
 
     def _require(self, name: str) -> None:
         if name not in self.tools:
-            raise SetupError(f"unknown tool {name!r}; known: {', '.join(self.tools) or 'none'}")
+            shown = [tool.name for tool in self.list_shown() if not tool.hidden]
+            raise SetupError(f"unknown tool {name!r}; known: {', '.join(shown) or 'none'}")
 
     def _renew_locks(self) -> None:
         self._writing = Lock()  # held while tools or locks change; readers take no lock
