@@ -29,7 +29,7 @@ from .promises import Promises, has_check
 from .resources import Lifetime, list_resources, needs_opening
 from .runner import ReportRequest, Runner
 from .stage import Stage, ToolChecker, describe
-from .stage_list import StageList
+from .stage_list import StageList, check_stages
 from .tool_names import check_tool_names, log_unknown_names
 
 if TYPE_CHECKING:
@@ -68,11 +68,13 @@ class Pipeline(StageList):
     def __init__(
         self, stages: tuple[Stage, ...], wording: Wording | None = None, promises: Promises = _NO_PROMISES
     ) -> None:
+        check_stages("Pipeline", "stages", stages)
+        check_type("Pipeline", "wording", wording, Wording, optional=True)
+        check_type("Pipeline", "promises", promises, Promises)
         held = (stage.obj.registry for stage in stages if stage.placement.owns_registry)
         self.registries: tuple[ToolView, ...] = tuple(dict.fromkeys(held))  # where it finds its tools
         stages = promises.complete(stages, (tool for registry in self.registries for tool in registry))
         check_order(stages)
-        check_type("Pipeline", "wording", wording, Wording, optional=True)
         self.wording, self.promises = wording, promises
         names_are_known = check_tool_names(stages, self.registries, wording)
         end = stages[-1].obj
