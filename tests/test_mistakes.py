@@ -17,7 +17,7 @@ from returns.result import Failure, Success
 from support import a_tool
 from toolcall_pipeline import Call, Crashed, SetupError, Tool, ToolRegistry, gather, gather_sync, render, tool
 from toolcall_pipeline.adapters import anthropic, openai
-from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.middlewares import RateLimit, standard
 
 TOOLS = ToolRegistry()
 TOOLS.register(a_tool("read", "read"))
