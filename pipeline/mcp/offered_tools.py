@@ -207,8 +207,8 @@ def _read_output(name: str, definition: Mapping[str, Any]) -> Mapping[str, Any] 
     if not isinstance(schema, Mapping):
         return None
     try:
-        safe = escape_schema(cast("Any", schema))
-        make_form(cast("Any", safe), name)
+        safe = escape_schema(schema)
+        make_form(safe, name)
     except SetupError as exc:
         _LOG.warning("the output schema of %s is left out: %s", name, exc)
         return None

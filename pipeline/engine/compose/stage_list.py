@@ -62,8 +62,8 @@ class StageList:
 
 def check_stages(owner: str, option: str, given: object) -> None:
     """Raise SetupError for what is not a tuple of stages."""
-    if not isinstance(given, tuple) or not all(isinstance(each, Stage) for each in cast("tuple[object, ...]", given)):
-        refuse(owner, option, "a tuple of stages, such as the entries of a Stack", given)
+    if not isinstance(given, tuple) or not all(isinstance(each, Stage) for each in cast("tuple[Any, ...]", given)):
+        refuse(owner, option, "a tuple of stages, such as the entries of a Stack", cast("object", given))
 
 
 def make_stage(obj: object, role: Role | None = None, name: str | None = None) -> Stage:
