@@ -16,6 +16,7 @@ from ..base.options import is_type
 from ..engine.call import Outcome, ValidCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Crashed, ExecutionFailed, Problem
+from ..messages.author_words import TOOK_EFFECT
 from ..messages.result_parts import find_parts, read_mcp
 from ..privacy import PublicText
 from ..tools import Tool
@@ -24,13 +25,21 @@ from ..tools.tool_options import Ensure
 
 _LISTED = 10  # problems that the text names
 _SILENT = object()  # an ensure has not answered
-_DONE = "The call has taken effect, so do not send it again."
 
 
 class EnsureError(Exception):
-    """The ``ensure=`` of a tool failed, after the tool had succeeded."""
+    """The ``ensure=`` of a tool failed, after the tool had succeeded.
 
-    landed: ClassVar = "yes"
+    Args:
+        tool: It. A read has no effect that could have landed.
+        cause: The exception that ``ensure`` raised.
+    """
+
+    def __init__(self, tool: Tool[..., Any], cause: BaseException) -> None:
+        super().__init__(f"the `ensure` of {tool.name} failed: {type(cause).__name__}")
+        self.__cause__ = cause
+        if tool.effect != "read":
+            self.landed = "yes"
 
 
 @attrs.frozen
@@ -39,7 +48,8 @@ class CheckResult:
 
     A result that is wrong becomes `ExecutionFailed`; its text says what is wrong, and after a call that changes
     something also that this has happened. It is not repeated, and an equal call is not refused for it. An ``ensure``
-    that raises, or is async and takes longer than the tool's ``verify_timeout``, is a bug of its author, `Crashed`.
+    that raises, or is async and takes longer than the tool's ``verify_timeout``, is a bug of its author, `Crashed`, and
+    the text for the model says in the same way that the call has taken effect.
     What is checked is the JSON that a model would read; of a result in parts, such as one of MCP, the structured
     content, or nothing if it has none.
 
@@ -80,14 +90,12 @@ class CheckResult:
             except BaseException as exc:
                 if not is_failure_of_body(exc):
                     raise
-                bug = EnsureError(f"the `ensure` of {tool.name} failed: {type(exc).__name__}")
-                bug.__cause__ = exc
-                return Failure(Crashed(bug))
+                return Failure(Crashed(EnsureError(tool, exc)))
         if wrong is None:
             return outcome
         if call.report is not None:
             call.report.note(self, "the result is wrong")
-        told = wrong if tool.effect == "read" else f"{wrong.rstrip()}\n{_DONE}"
+        told = wrong if tool.effect == "read" else f"{wrong.rstrip()}\n{TOOK_EFFECT}"
         return Failure(ExecutionFailed(PublicText(told)))
 
     def _read(self, tool: Tool[..., Any], value: object) -> str | None:

@@ -37,7 +37,7 @@ from ..stage_state.concurrency_units import (
     find_holder,
     find_loop,
 )
-from ..stage_state.keys import as_given, find_partition, read_key
+from ..stage_state.keys import KEYS, as_given, find_partition, read_key
 from ..stage_state.shared_units import SharedUnits, share_units
 from ..stores import Store, StoreError
 
@@ -109,7 +109,7 @@ class Concurrency:
         default=None, validator=attrs.validators.optional(maps_names(check_type, str)), kw_only=True
     )
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(
-        default=None, converter=read_key, validator=is_function(optional=True), kw_only=True
+        default=None, converter=read_key, validator=is_function(KEYS, optional=True), kw_only=True
     )
     store: Store | None = attrs.field(default=None, kw_only=True)
     lease: float = attrs.field(default=30.0, validator=is_number(above=0, unit="seconds"), kw_only=True)

@@ -59,6 +59,9 @@ class _Lease(Guard):
     tool: str
     ended: bool = False
 
+    def conclude(self, call: Any, landed: Any) -> None:
+        """It learns nothing of how a body ended."""
+
     def refuse(self, call: Any) -> Outcome | None:  # noqa: ARG002
         """Unavailable once the lease is too old; NotExecuted once it is written down how the call ended."""
         if self.ended:
@@ -112,7 +115,8 @@ class Ledger:
     # Whether the store may hold rows of the release before; None: it has not been asked.
     _has_old_rows: bool | None = attrs.field(init=False, default=None, repr=False)
     _owner: Owner | None = attrs.field(init=False, default=None, repr=False)
-    _flights: dict[str, Flight] = attrs.field(init=False, factory=dict[str, Flight], repr=False)
+    _inside: set[str] = attrs.field(init=False, factory=set[str], repr=False)  # deliveries that have called on
+    _awaited: dict[str, Flight] = attrs.field(init=False, factory=dict[str, Flight], repr=False)
     _arriving: dict[str, Flight] = attrs.field(init=False, factory=dict[str, Flight], repr=False)
     _late: list[Callable[[], Awaitable[object]]] = attrs.field(init=False, factory=list[Any], repr=False)
 
@@ -191,7 +195,8 @@ class Ledger:
             answer: Outcome | str | None = None
             with suppress(SetupError, StoreError):
                 before = await self._prepare(call, names)
-                answer = await self._find_success(call, names, before)
+                if self.repeats == "replay":
+                    answer = await self._find_success(call, names, before)
                 for tried in range(_TRIES):
                     if answer is not None:
                         break
@@ -229,7 +234,8 @@ class Ledger:
         names = Names.of(call, self.secret)
         try:
             before = await self._prepare(call, names)
-            claim = await self._find_success(call, names, before) or await self._arrive(call, names, before, owner)
+            told = await self._find_success(call, names, before) if self.repeats == "replay" else None
+            claim = told or await self._arrive(call, names, before, owner)
         except (SetupError, NewerRowError) as exc:
             return _away(tool, str(exc))
         except StoreError:
@@ -240,7 +246,7 @@ class Ledger:
         call = call.with_idempotency_key(claim.key) if claim.key != call.idempotency_key else call
         lease = _Lease(owner, call.tool.name)
         guards = Guards.of(lease) if call.guards is None else call.guards.add(lease)
-        flight = self._flights[names.id] = Flight(call)
+        self._inside.add(names.id)
         outcome: Outcome | None = None
         try:
             inside = call.under(call.report, guards)
@@ -253,8 +259,9 @@ class Ledger:
                 with cast("Any", guards.lock):
                     lease.ended = True
             await self._end(claim, call, guards, outcome, owner)
-            self._flights.pop(names.id, None)
-            flight.end(outcome)
+            self._inside.discard(names.id)  # before the next line: see `_wait`
+            if self._awaited:
+                self._land(names.id, outcome)
 
     async def _end(self, claim: Claim, call: ValidCall, guards: Guards, outcome: Outcome | None, owner: Owner) -> None:
         """Write how it ended, also in a task that is cancelled; if the store gives no answer, later."""
@@ -380,7 +387,7 @@ class Ledger:
                 if timing.monotonic() >= until:
                     return _away(call.tool.name, _STILL_RUNS)
                 await self._flush()  # perhaps of a claim that could not be withdrawn at once
-                await self._wait(names.id, min(_FIRST_POLL * 1.5**tried, _LAST_POLL))
+                await self._wait(call, names.id, min(_FIRST_POLL * 1.5**tried, _LAST_POLL))
                 return None
             if step == "answer":
                 return self._mark(call, read_outcome(kept["outcome"], call.tool), kept["done"])
@@ -410,8 +417,6 @@ class Ledger:
 
         OutcomeUnknown, if the release before kept one: its digest does not say whether the two calls are equal.
         """
-        if self.repeats != "replay":
-            return None
         for its in (names,) if before is None else (names, before):
             _, done = await self._records.read(its.succeeded)  # "": nothing is found
             if done and done["id"] != its.id and not (call.reply and done["reply"] == call.reply):
@@ -451,13 +456,20 @@ class Ledger:
         with anyio.move_on_after(_CLOSING, shield=True):
             await self._write_or_later(withdraw)
 
-    async def _wait(self, id_: str, seconds: float) -> None:
-        flight = self._flights.get(id_)
-        if flight is None:
-            await timing.sleep(seconds)
-        else:
+    async def _wait(self, call: ValidCall, id_: str, seconds: float) -> None:
+        """Wait until a delivery ends here, or for some seconds where it does not run here."""
+        flight = self._awaited.setdefault(id_, Flight(call))
+        if id_ in self._inside:  # asked after the line before, so its end finds the flight
             with anyio.move_on_after(1):
                 await flight.wait()
+        else:
+            self._land(id_, None)
+            await timing.sleep(seconds)
+
+    def _land(self, id_: str, outcome: Outcome | None) -> None:
+        flight = self._awaited.pop(id_, None)
+        if flight is not None:
+            flight.end(outcome)
 
     def _mark(self, call: ValidCall, outcome: Outcome, done: float | None = None) -> Outcome:
         if call.report is not None:

@@ -15,7 +15,7 @@ from ..base.options import check_number, is_count, is_function, is_number
 from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Unavailable
-from ..stage_state.keys import find_partition, read_key
+from ..stage_state.keys import KEYS, find_partition, read_key
 from ..stage_state.limit_states import FleetStates, LocalStates, share
 from ..stores import Store, StoreError
 
@@ -137,7 +137,7 @@ class RateLimit:
     per: float = attrs.field(default=1.0, validator=is_number(above=0, unit="seconds"))
     burst: int | None = attrs.field(default=None, validator=is_count(optional=True))
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(
-        default=None, converter=read_key, validator=is_function(optional=True), kw_only=True
+        default=None, converter=read_key, validator=is_function(KEYS, optional=True), kw_only=True
     )
     clock: Callable[[], float] = attrs.field(
         default=timing.monotonic, validator=is_function(), kw_only=True, repr=False

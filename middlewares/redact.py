@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -19,6 +20,7 @@ from ..messages.result_parts import find_parts
 from ..messages.shaping import map_texts
 from ..messages.values import to_data
 from ..parameters import CannotSay
+from ..parameters.exact_json import Written
 from ..parameters.reading import read_literal
 from ..policies.facts import make_plain_arguments
 from ..privacy import REDACTED, approved, get_logger
@@ -28,6 +30,8 @@ V = TypeVar("V", bound=ValidCall)
 Detect = Callable[[str], Iterable[tuple[int, int]]]
 _MAX_TEXT = 1_000_000  # characters; a longer text is withheld as a whole
 _NO_DATA = (*PARTS, bytes, bytearray)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[bfnrt])")
+_AROUND = " \t\r\n\"'`"  # between a name and its colon, also in JSON that is a text of JSON
 _UNREADABLE = approved("The arguments have no JSON form, so it cannot be known what they hold.")
 _DETECTS = FaultBarrier(get_logger(), "Redact: the detector failed, so the text is withheld")
 
@@ -43,7 +47,8 @@ class Redact:
 
     Args:
         fields: Names of fields whose values are taken out, such as ``iban``, or their last steps, ``customer.iban``.
-            Large and small letters, ``_`` and ``-`` make no difference. Default: none.
+            Large and small letters, ``_`` and ``-`` make no difference. A text that has such a name before a colon, and
+            is not JSON in which each name stands once, such as one that was cut off, is withheld. Default: none.
         patterns: Regular expressions, such as ``r"\b\d{16}\b"``. Each part of a text that some match covers is taken
             out. They run on the event loop, in 0.1 to 0.3 ms for 1,000 characters, however many there are. A text of
             10,000 different characters, and any that takes as much work, is withheld. Default: none.
@@ -165,7 +170,7 @@ class _Taking:
         return self._mark() if is_named and value is not None else self.from_data(value, path)
 
     def from_text(self, text: str, path: tuple[str, ...] = ()) -> str:
-        """A text without these things. One that is JSON stays JSON."""
+        """A text without these things. One that is JSON stays JSON; one that only looks like it may be withheld."""
         if len(text) > _MAX_TEXT:
             return self._mark()
         before = self.count
@@ -174,6 +179,8 @@ class _Taking:
             data = self.from_data(held, path)
             if self.count > before:
                 return json.dumps(data, ensure_ascii=False)
+        if self._names_field(text) and (held is None or read_literal(text, Written()) is None):
+            return self._mark()  # nearly JSON, or with a name twice: another reader may find the field in it
         found = self._find(text)
         if not found:
             return text
@@ -183,6 +190,19 @@ class _Taking:
             shown += [text[end:low], self._mark()]
             end = high
         return "".join([*shown, text[end:]])
+
+    def _names_field(self, text: str) -> bool:
+        """Whether a name of a field stands before a colon, whatever quotes, blanks and escapes are around it."""
+        if not self.names or ":" not in text:
+            return False
+        last = {each[-1] for each in self.names}
+        longest = max(map(len, last))
+        for part in _fold(_ESCAPE.sub(_unescape, text).replace("\\", "")).split(":")[:-1]:
+            name = part.rstrip(_AROUND)
+            end = name[-longest - 1 :]
+            if any(end.endswith(each) and not end[: -len(each)][-1:].isalnum() for each in last):
+                return True
+        return False
 
     def _find(self, text: str) -> list[tuple[int, int]]:
         spans = [] if self.pattern is None else self.pattern.find(text)
@@ -197,6 +217,11 @@ def _ask(detect: Detect, text: str) -> list[tuple[int, int]]:
     with _DETECTS:
         return [(max(0, int(low)), min(len(text), int(high))) for low, high in detect(text)]
     return [(0, len(text))]
+
+
+def _unescape(found: re.Match[str]) -> str:
+    code = found[1] or found[2]
+    return chr(int(code, 16)) if code else " "
 
 
 def _fold(name: str) -> str:

@@ -446,7 +446,7 @@ class Switchboard:
         from difflib import get_close_matches  # only here
 
         if not any(each.is_remote for each in tools):  # else it may be one of a server that does not offer it now
-            near = get_close_matches(tool, [each.name for each in tools], 1)
+            near = get_close_matches(tool, [each.name for each in tools if not each.hidden], 1)
             raise SetupError(
                 f"Switchboard: there is no tool {tool!r}" + (f"; did you mean {near[0]!r}?" if near else "")
             )

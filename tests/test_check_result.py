@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
@@ -132,7 +133,10 @@ async def test_a_wrong_result_is_told(form: Any, value: object, told: str, effec
 @pytest.mark.parametrize("effect", [each for each in get_args(Effect) if each != "keyed"])
 @pytest.mark.parametrize("said", ["it is wrong", ZeroDivisionError, 5])
 async def test_the_effect_of_a_wrong_result_is_known(said: Any, effect: Effect, *, stored: bool) -> None:
-    """The kind is execution, or internal for a bug of ensure; the same delivery is answered, and an equal call runs."""
+    """The kind is execution, or internal for a bug of ensure; the same delivery is answered, and an equal call runs.
+
+    Whichever of them it is, the model reads that the call has taken effect.
+    """
 
     def ensure(_params: Mapping[str, Any], _value: object) -> Any:
         if said is ZeroDivisionError:
@@ -144,6 +148,9 @@ async def test_the_effect_of_a_wrong_result_is_known(said: Any, effect: Effect, 
     async with _pipeline(once, dict[str, int], effect, ensure, **store) as pipeline:
         run = pipeline.with_(conversation="c", principal="p")
         outcomes = [await run.call("probe", {}, id=id_) for id_ in ("1", "1", "2")]
+    for profile in ("default", "llmproc", "rfc015", "structured", "agentopia"):
+        assert [DONE in render(each, profile=profile) for each in outcomes] == [effect != "read"] * 3
+    assert DONE in render(pickle.loads(pickle.dumps(outcomes[-1]))) or effect == "read"
     kinds = {outcome.failure().kind for outcome in outcomes if isinstance(outcome, Failure)}
     assert kinds == {"execution" if isinstance(said, str) else "internal"}
     assert len(outcomes) == 3
@@ -239,6 +246,48 @@ def test_ensure_must_be_a_function() -> None:
     wrong: Any = "n > 0"
     with pytest.raises(SetupError, match="ensure"):
         ToolRegistry().tool(ensure=wrong)(echo)
+
+
+NO_SCHEMAS: list[dict[Any, Any]] = [
+    {"type": "nonsense"},
+    {"properties": 5},
+    {"type": "object", "properties": {"n": {"type": "nonsense"}}},
+    {"items": [{}]},
+    {"required": [1]},
+    {"$ref": "#/$defs/none"},
+    {"$ref": "http://127.0.0.1/schema"},
+    {"type": "string", "pattern": "("},
+    {"const": object()},
+    {"const": "\ud800"},
+    {1: 2},
+]
+
+
+@pytest.mark.parametrize("schema", NO_SCHEMAS, ids=lambda schema: ascii(schema)[:30])
+def test_a_schema_of_results_that_is_none_is_refused(schema: dict[Any, Any]) -> None:
+    """It is a SetupError when the tool is made, however it is made, as for its parameters."""
+    make: list[Callable[[], object]] = [
+        lambda: ToolRegistry().tool(output_schema=schema)(echo),
+        lambda: Tool.from_schema(name="echo", parameters=None, handler=echo, output_schema=schema),
+    ]
+    for each in make:
+        with pytest.raises(SetupError, match="echo"):
+            each()
+
+
+@pytest.mark.parametrize("schema", NO_SCHEMAS[:3], ids=ascii)
+async def test_a_server_whose_schema_of_results_is_none_is_served(
+    schema: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its tool is offered without that schema, and the log says so."""
+
+    async def give(_name: str, _arguments: Any, _tell: Any) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": "said"}], "isError": False, "structuredContent": {"count": 1}}
+
+    tools = ToolRegistry()
+    async with add(tools, ScriptedServer(definition(outputSchema=schema), answer=give)):
+        assert isinstance(await standard(tools).call("read", {}), Success)
+    assert "the output schema of read is left out" in caplog.text
 
 
 def test_it_stands_where_no_wrong_result_is_kept() -> None:

@@ -76,7 +76,10 @@ SENT: dict[str, tuple[Callable[[], Awaitable[CallReport]], str]] = {
         lambda: call("read_file", {"path": "a", "start_line": "3"}),
         "a from line 3",
     ),
-    '`{"path": "a", "start_line": 0}`': (lambda: call("read_file", {"path": "a", "start_line": 0}), ""),
+    '`{"path": "a", "start_line": 0}`, of `Annotated[int, Field(ge=1)]`': (
+        lambda: call("read_file", {"path": "a", "start_line": 0}),
+        "",
+    ),
     "arguments that were cut off": (lambda: call("read_file", '{"path": "a'), ""),
     "a tool that is switched off": (lambda: call("off"), ""),
     "a call of a read-only tool whose backend answers 503 once": (lambda: call("fetch"), "fetched"),

@@ -145,6 +145,34 @@ async def test_control_flow_of_the_framework_passes_untouched() -> None:
     assert len(framework.ran) == 1
 
 
+@pytest.mark.parametrize("bind", [False, True])
+async def test_a_conversation_is_one_whatever_tools_are_offered(bind: bool) -> None:
+    """What failed among other tools is compared with, counted and forgotten as if the tools had not changed."""
+
+    def build(tools: ToolRegistry, **options: Any) -> Pipeline:
+        made = standard(tools, **options)
+        return made.with_(principal="p", conversation="c") if bind else made
+
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}, "m": {"type": "integer"}}}
+    two = {"both": HostTool("", {**schema, "required": ["n", "m"]}, "read")}
+    host, framework = Host(build=build), Framework()
+    asker: Any = {} if bind else {"principal": "p", "conversation": "c"}
+    turn = iter(range(200))
+
+    async def say(arguments: dict[str, Any]) -> str:
+        offered = {**two, f"other_{next(turn)}": HostTool()}
+        return str(render(await host.run(host.offer(offered), Call("both", arguments, **asker), framework)))
+
+    first = await say({})
+    assert (await say({"n": 1})).endswith("`n` is fixed, `m` is still wrong.")
+    assert "same arguments as before" in await say({"n": 1})
+    for _ in range(120):  # more sets than have a pipeline of their own
+        told = await say({"n": 1})
+    assert "it was refused 122 times" in told
+    assert await say({"n": 1, "m": 2}) == "1"
+    assert await say({}) == first
+
+
 async def test_a_crash_keeps_its_secret() -> None:
     """The text of an exception that nobody approved stays with the developer."""
     host, framework = Host(), Framework(ValueError("password=hunter2"))

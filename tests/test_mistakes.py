@@ -17,7 +17,7 @@ from returns.result import Failure, Success
 from support import a_tool
 from toolcall_pipeline import Call, Crashed, SetupError, Tool, ToolRegistry, gather, gather_sync, render, tool
 from toolcall_pipeline.adapters import anthropic, openai
-from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.middlewares import RateLimit, standard
 
 TOOLS = ToolRegistry()
 TOOLS.register(a_tool("read", "read"))
@@ -212,6 +212,7 @@ def with_schema(**options: Any) -> Callable[[], object]:
 
 PLAIN: Any = plain
 A_CALL: Any = {"name": "read"}
+A_WHOLE_CALL: Any = Call("read", {})
 A_TOOL: Any = TOOLS.tools["read"]
 NAME_WANTED = "a call takes the name of a tool: call('read', …); or use run(tool, …), which is typed"
 FUNCTIONS: Any = [plain]
@@ -224,6 +225,15 @@ AT_SET_UP: dict[str, tuple[Callable[[], object], str]] = {
     "run of a call": (lambda: standard(TOOLS).run(A_CALL), "run() takes a tool, not {'name': 'read'}"),
     "call of a tool": (lambda: standard(TOOLS).call(A_TOOL, {}), NAME_WANTED),
     "call_sync of a tool": (lambda: standard(TOOLS).call_sync(A_TOOL), NAME_WANTED),
+    "call of a Call": (
+        lambda: standard(TOOLS).call(A_WHOLE_CALL),
+        "a call takes the name of a tool; a Call that is made",
+    ),
+    "call_sync of a Call": (lambda: standard(TOOLS).call_sync(A_WHOLE_CALL), "a call takes the name of a tool; a Call"),
+    "a key by another name": (
+        lambda: RateLimit(1, key=cast("Any", "user")),
+        'RateLimit: `key` must be "principal", "conversation" or a plain function or None, not \'user\'',
+    ),
     "a Call of a tool": (lambda: standard(TOOLS)(Call(A_TOOL)), NAME_WANTED),
     "a report of a tool": (lambda: anyio.run(standard(TOOLS).report, Call(A_TOOL)), NAME_WANTED),
     "gather of a tool": (lambda: anyio.run(gather, standard(TOOLS), [Call(A_TOOL)]), NAME_WANTED),

@@ -14,7 +14,7 @@ import pytest
 
 import toolcall_pipeline.middlewares
 from support import a_tool
-from toolcall_pipeline import RetryBudget, SetupError, ToolRegistry, gather
+from toolcall_pipeline import Pipeline, RetryBudget, SetupError, Stack, ToolRegistry, gather
 from toolcall_pipeline.builtin import install
 from toolcall_pipeline.executors import Loop, Process, Thread
 from toolcall_pipeline.middlewares import (
@@ -71,6 +71,7 @@ NO_MAPPING = [3, "tool", ["tool"], {1: 1}, {None: 1}, Odd()]
 NO_FLAG = [3, 1, "yes", [True], Odd()]
 NO_EXECUTOR = [3, "thread", Thread, print, Odd()]
 NO_POLICY: list[Any] = [3, None, [], "a", {"atempts": 1}, {1: 1}]
+NO_STAGES: list[Any] = [5, None, "trace", b"x", [], [1], (1,), (Retry(),), {}, Retry, print, Odd()]
 NO_KINDS = [3, "timeout", {"internal"}, [1], [["timeout"]]]
 
 
@@ -329,6 +330,11 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
     ),
     Thread: ({}, {"threads": [*NO_COUNT, 0, None], "max_abandoned": [*NO_COUNT, 0, None]}),
     Process: ({}, {"workers": [*NO_COUNT, 0]}),
+    Stack: ({}, {"entries": NO_STAGES}),
+    Pipeline: (
+        {"stages": standard(TOOLS).entries},
+        {"stages": NO_STAGES, "wording": [3, "llmproc"], "promises": [3, None, {}, Odd()]},
+    ),
 }
 
 

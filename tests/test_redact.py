@@ -88,6 +88,54 @@ async def test_what_is_named_is_taken_out(redact: Redact, value: object, expecte
     assert await told(value, redact) == expected
 
 
+NEARLY_JSON = [
+    '{"iban": "DE1", "iban": null}',
+    '{"a": NaN, "iban": "DE1"}',
+    '\ufeff{"iban": "DE1"}',
+    '{"n": 1, "iban": "DE1',
+    '"n": 1, "iban": "DE1"}',
+    '{"iban": "DE1"}\n{"iban": "DE2"}',
+    '{"n": 1}\n{"IBAN" : "DE2"}',
+    '```json\n{"iban": "DE1"}\n```',
+    'Here it is: {"iban": "DE1"}',
+    '{"ib\\u0061n": "DE1",',
+    r'"{\"iban\": \"DE1\"}"',
+    r'{"t": "{\"ib\\u0061n\": \"DE1\"',
+    "{'iban': 'DE1', }}",
+    "{iban: 'DE1'}",
+    "i_ban: DE1",
+    r'{"t": "first\niban: DE1',
+    "owner: Ann\niban: DE1",
+    '{"x": ' * 2_000 + '{"iban": "DE1"}' + "}" * 2_000,
+]
+
+
+@pytest.mark.parametrize("text", NEARLY_JSON, ids=[ascii(text[:30]) for text in NEARLY_JSON])
+async def test_a_text_that_may_hold_a_field_is_withheld(text: str) -> None:
+    """What names a field, or its last step, and is not JSON that has one meaning is not told."""
+    assert await told(text, Redact(["iban"])) == MARK
+    assert await told({"t": [text]}, Redact(["customer.iban"])) == {"t": [MARK]}
+
+
+PLAIN = [
+    "The iban is missing.",
+    "Which iban? Ann: the first one",
+    "my_iban: 5, ibans: 6, caliban: 7",
+    '{"iban": null}',
+    '{"note": "no iban"}',
+    "10:30 iban",
+    "{",
+    "iban",
+    'iban {"n": 1}',
+]
+
+
+@pytest.mark.parametrize("text", PLAIN)
+async def test_a_text_that_only_mentions_a_field_is_told(text: str) -> None:
+    """Prose, other names, and JSON in which the field has no value."""
+    assert await told(text, Redact(["iban"])) is text
+
+
 @pytest.mark.parametrize("value", [None, True, 0, "text", {"a": [1]}, Account(owner="A", iban="x"), [IMAGE], b"abc"])
 async def test_a_result_without_it_stays_the_same_object(value: object) -> None:
     """No stage of one's own pays with the type of its results for what is not there."""

@@ -463,3 +463,15 @@ def test_a_change_exceeds_all_earlier_versions(change: Callable[[ToolRegistry], 
     change(tools)
     left[0] = 1.0
     assert tools.version > max(before)
+
+
+def test_an_alias_that_is_paused_names_no_hidden_tool() -> None:
+    """The error lists the tools that a view shows, and none that is hidden or left out."""
+    tools = ToolRegistry()
+    tools.tool(name="concealed", hidden=True, aliases=("alias",))(lambda: None)
+    tools.tool(name="shown")(lambda: None)
+    tools.tool(name="left_out")(lambda: None)
+    with pytest.raises(SetupError, match=r"unknown tool 'alias'; known: shown, left_out$"):
+        tools.pause("alias")
+    with pytest.raises(SetupError, match=r"unknown tool 'alias'; known: shown$"):
+        tools.view({"shown"}).pause("alias")

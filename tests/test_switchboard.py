@@ -128,6 +128,29 @@ async def test_what_is_switched_is_closed_everywhere(
         assert shop.offered() == ["look", "pay"]
 
 
+@pytest.mark.parametrize("what", [{"everything": True}, {"tool": "late"}])
+async def test_a_tool_that_is_registered_later_is_closed(make_store: MakeStore, what: dict[str, Any]) -> None:
+    """What stands for everything, or for its name, holds for it at once: it is not offered, suggested or run."""
+    shop, store = Shop(), make_store()
+    late = ToolRegistry().tool(name="late")(lambda: shop.ran.append("late"))
+    async with standard(shop.tools, store=store) as pipeline, operate(store) as board:
+        shop.tools.register(late)  # so that its name is known
+        await board.disable(**what, by="ann", why="it burns")
+        await until(lambda: shop.tools.closed)
+        shop.tools.unregister("late")
+        shop.tools.register(late)
+        view = shop.tools.view({"late"})
+        assert "late" not in shop.offered()
+        assert view.definitions() == []
+        assert await shop.call(pipeline, "late") == "disabled"
+        assert "late" not in render(await pipeline.call("latte", {}))
+        await board.enable(**what, by="ann")
+        await until(lambda: not shop.tools.closed)
+        assert shop.offered() == ["look", "pay", "late"]
+        assert await shop.call(pipeline, "late") == ""
+    assert shop.ran == ["late"]
+
+
 async def test_a_call_that_waits_does_not_begin(make_store: MakeStore) -> None:
     """It is asked right before the body, whatever let the call pass before; and a tool that is registered later."""
     shop, store, passed, go = Shop(), make_store(), anyio.Event(), anyio.Event()

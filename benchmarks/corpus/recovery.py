@@ -4,7 +4,7 @@ It runs the recorded calls that the pipeline refuses, with the text-only model. 
 and no more: an error does not say what the user meant. The share at attempt 2 is of all calls that failed,
 also of those that the model gave up, because source document 003 asks for it ("more than 60 % of retries should succeed
 on attempt 2"). Of the attempts that were made, the share is printed too. Without recordings nothing is measured.
-``--check`` also compares what is printed with the figures in ``benchmarks/README.md``.
+``--check`` also compares what is printed with the figures in ``benchmarks/CHECKS.md``.
 
 The same failures are told as the constant text "Error" too, which is what a model gets of a runtime that says nothing.
 """
@@ -39,7 +39,7 @@ LIMIT_OF_A_REPLAY = (
     "A replay cannot say how often a model recovers, since its recorded next call answered another text. It says what",
     'a text makes possible: so much can be read from ours; "Error" names nothing: a model finds its mistake itself.',
 )
-_GUIDE = Path(__file__).parents[1] / "README.md"
+_GUIDE = Path(__file__).parents[1] / "CHECKS.md"
 _FIGURES = re.compile(r"^\$ make recovery\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 T = TypeVar("T")
@@ -227,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.check:
         return 0
     wrong = [f"worse: {each}" for each in regressions(retried)]
-    wrong += [f"benchmarks/README.md has another figure: {each}" for each in outdated(_GUIDE.read_text(), printed)]
+    wrong += [f"benchmarks/CHECKS.md has another figure: {each}" for each in outdated(_GUIDE.read_text(), printed)]
     for each in wrong:
         print(each)
     return 1 if wrong else 0

@@ -134,9 +134,30 @@ def make_rows() -> list[CountedRow]:
         CountedRow("a keyed tool", _each(kinds, sent["keyed"]), "a read", 5),
         CountedRow(f"a read, {_OWN}", _each(own, sent["read"])),
         CountedRow(f"a mutating tool, {_OWN}", _each(own, sent["mutating"]), f"a read, {_OWN}", 2.2),
+        *_user_rows(sent["read"], sent["mutating"]),
         *_decided_rows(kinds, sent["read"], sent["mutating"]),
         *_traced_rows(pipeline),
         *(CountedRow(way.what, way.run, way.unit, way.limit, calls=way.calls) for way in WAYS),
+    ]
+
+
+def _user_rows(read: Call, write: Call) -> list[CountedRow]:
+    """What users put around tools: a time limit, a conversation, and both with a ledger, as in the README's agent."""
+    limited = around_all(timeout=60)
+    talk = around_all().with_(conversation="talk")
+    agent = limited.before("retry", Ledger(repeats="replay")).with_(conversation="talk")
+    number = itertools.count()
+
+    def anew(run: Callable[[Call], Awaitable[object]], call: Call) -> Run:
+        """Each with an id and a value of its own: a ledger that replays answers an equal call without the body."""
+        return lambda: run(Call(call.name, ARGUMENTS | {"a": next(number)}, id=f"u{next(number)}"))
+
+    return [
+        CountedRow("a read, with a time limit", _each(limited, read), LOOP, 16),
+        CountedRow("a mutating tool, with a time limit", _each(limited, write), LOOP, 18),
+        CountedRow("a mutating tool, in a conversation", anew(talk, write), LOOP, 12),
+        CountedRow("a read of the README's agent", anew(agent, read), LOOP, 18),
+        CountedRow("a mutating tool of the README's agent", anew(agent, write), LOOP),
     ]
 
 
@@ -169,7 +190,7 @@ def _decided_rows(pipeline: Pipeline, read: Call, write: Call) -> list[CountedRo
         ),
         CountedRow("a read beside a ledger", _each(kept, read), "a read", more=True),
         CountedRow("a read beside an approval", _each(asked, read), "a read beside a ledger", more=True),
-        CountedRow("a mutating tool, with a ledger in memory", keep),
+        CountedRow("a mutating tool, with a ledger in memory", keep, LOOP),
         CountedRow(
             "a call that a person approves, from question to answer",
             approve,

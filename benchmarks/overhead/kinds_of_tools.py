@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 
 from benchmarks.overhead.rows import Group, Row
-from benchmarks.overhead.subjects import ARGUMENTS, add, calls
+from benchmarks.overhead.subjects import ARGUMENTS, add, calls, plain
 from toolcall_pipeline import Call, Handler, Outcome, Pipeline, Tool, ToolContext, ToolRegistry, ValidCall, is_failure
 from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.testing.overhead.slices import Measurable
@@ -31,12 +31,12 @@ async def pass_on(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
     return await call_next(call)
 
 
-def around_all() -> Pipeline:
-    """Build the default stack around a tool of each kind, which has its name."""
+def around_all(**options: Any) -> Pipeline:
+    """Build the default stack around a tool of each kind, which has its name. The options are of `standard`."""
     tools = ToolRegistry()
     for tool in _make_tools():
         tools.register(tool)
-    return standard(tools)
+    return standard(tools, **options)
 
 
 def with_own(pipeline: Pipeline) -> Pipeline:
@@ -71,6 +71,7 @@ def _kinds() -> Generator[Mapping[str, Measurable]]:
     yield {
         "to_thread": calls(_in_a_thread),
         **{name: calls(pipeline, call) for name, call in sent.items()},
+        "sync": plain(pipeline.call_sync, "read", ARGUMENTS, whole=True),
         **{f"own, {name}": calls(own, sent[name]) for name in ("read", "mutating")},
     }
 
@@ -84,6 +85,7 @@ KINDS = Group(
         Row("a mutating tool, behind a middleware of one's own", "such reads", "own, mutating", "own, read", budget=3),
         Row("a tool that reads, with a ToolContext", "reads", "context", "read", budget=3.8),
         Row("a keyed tool, with a ToolContext", "reads", "keyed", "read", budget=7),
+        Row("a read by call_sync, all threads", "reads", "sync", "read"),
         Row("a sync tool in a thread, caller's CPU", "x to_thread", "thread", "to_thread", budget=1.8),
         Row("a mutating tool in a thread, caller's CPU", "such reads", "mutating_thread", "thread", budget=1.4),
     ),

@@ -118,14 +118,14 @@ def calls_by_name(
     return Scenario(batch)
 
 
-def plain(function: Callable[..., object], *arguments: object) -> Scenario:
-    """Call a plain function again and again."""
+def plain(function: Callable[..., object], *arguments: object, whole: bool = False) -> Scenario:
+    """Call a plain function again and again; ``whole`` as for a `Scenario`."""
 
     async def batch(times: int) -> None:
         for _ in range(times):
             function(*arguments)
 
-    return Scenario(batch)
+    return Scenario(batch, whole=whole)
 
 
 def named(names: Iterable[str]) -> list[Call]:

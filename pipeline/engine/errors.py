@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
 import attrs
 
-from ..privacy import Public, RemoteCause, private
+from ..privacy import Public, RemoteCause, private, says_landed
 from .error_kind import ErrorKind
 
 # Whether the side effect happened. "no": the body never began, or the tool says that nothing happened. "maybe": the
@@ -485,6 +485,11 @@ class Crashed(
 
     kind: ClassVar[Literal["internal"]] = "internal"
     cause: BaseException | None = private(positional=True)
+
+    @property
+    def has_landed(self) -> bool:
+        """Whether the call has taken effect all the same, as its cause says, such as a bug of an ``ensure=``."""
+        return says_landed(self.cause)
 
     def __repr__(self) -> str:
         cause: object = self.cause

@@ -110,7 +110,7 @@ class Host:
         self._made: dict[str, list[tuple[HostTool, Tool[..., Any]]]] = {}  # two agents may mean two tools by one name
         self._pipelines: dict[frozenset[int], tuple[Pipeline, list[Tool[..., Any]]]] = {}  # by the ids of these tools
         self._described: dict[int, tuple[object, HostTool]] = {}
-        self._make(())  # so that a wrong option is refused at once
+        self._first = self._make(())  # so that a wrong option is refused at once
 
     def offer(self, tools: Mapping[str, HostTool]) -> Pipeline:
         """Return the pipeline over the tools that the model may call now.
@@ -128,7 +128,8 @@ class Host:
             if len(self._pipelines) >= _MAX_SETS:  # sets that are made up for each call must not be kept for ever
                 self._pipelines.clear()
                 self._made.clear()
-            found = self._pipelines[key] = (self._make(made), made)
+            # What a conversation remembers does not depend on the tools that the model may call just now.
+            found = self._pipelines[key] = (self._make(made).remember_with(self._first), made)
         return found[0]
 
     def describe(self, tool: T, read: Callable[[T], HostTool]) -> HostTool:

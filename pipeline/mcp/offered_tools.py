@@ -10,9 +10,9 @@ import attrs
 
 from ..base.setup_error import SetupError
 from ..engine.errors import Unavailable
-from ..parameters import check_schema
 from ..privacy import get_logger, neutralise
 from ..tools import Effect, Tool, ToolContext, ToolRegistry
+from ..tools.output_forms import make_form
 from .tool_definitions import (
     escape_description,
     escape_name,
@@ -208,7 +208,7 @@ def _read_output(name: str, definition: Mapping[str, Any]) -> Mapping[str, Any] 
         return None
     try:
         safe = escape_schema(cast("Any", schema))
-        check_schema(safe, name)
+        make_form(cast("Any", safe), name)
     except SetupError as exc:
         _LOG.warning("the output schema of %s is left out: %s", name, exc)
         return None

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..engine.errors import (
     NO_DETAILS,
+    Crashed,
     FailureDetails,
     InvalidParams,
     MalformedCall,
@@ -19,6 +20,7 @@ from ..engine.errors import (
 from .text import as_sentence, format_wait, is_known_time, shorten, to_one_line
 from .values import as_json
 
+TOOK_EFFECT = "The call has taken effect, so do not send it again."
 _MAX_FACT = 1_000  # characters of one fact
 _MAX_FACTS = 20
 _WITHOUT_MESSAGE = frozenset((InvalidParams, MalformedCall, UnknownTool))
@@ -38,7 +40,9 @@ def details_of(error: ToolError) -> FailureDetails:
 
 
 def message_of(error: ToolError) -> str:
-    """Return the author's text, or ""."""
+    """Return the author's text, or ""; of a bug, whether the call has taken effect all the same."""
+    if type(error) is Crashed:
+        return TOOK_EFFECT if error.has_landed else ""
     source: Any = error.cause if isinstance(error, OutcomeUnknown) else error
     return getattr(source, "message", "")
 

@@ -24,7 +24,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from ..base import timing
 from ..base.setup_error import SetupError
 from ..engine.call import ValidCall, make_uuid
-from ..stores import Change, Entry, Memory, Store
+from ..stores import ANY, Change, Entry, Expected, Memory, Store
 from .decision import Arrival
 from .digests import join_digest
 from .intents import delivery_of, intent_of, write_arguments
@@ -41,6 +41,9 @@ Known: TypeAlias = Literal["yes", "no", "told", "lift", "lost"]
 Delivery: TypeAlias = dict[str, Any]
 Intent: TypeAlias = dict[str, Any]
 _Deliveries: TypeAlias = dict[str, list[Any]]
+# A `Change` of the store: key, value, the version that is expected, seconds. The memory of this process takes it as it
+# is, for to make the named one takes longer than to write it.
+_Change: TypeAlias = tuple[str, Any, Expected, float | None]
 UNDECIDED = ("lift", "lost")
 _write = json.JSONEncoder(separators=(",", ":")).encode
 _TAG = 12  # digits of the part that one conversation's keys share: a cluster of Redis keeps them in one slot
@@ -191,9 +194,9 @@ class Records:
         found: Entry | None = store.find(key) if type(store) is Memory else await store.get(key)
         return found, {} if found is None else check_version(_load(found.value))
 
-    async def _write(self, *changes: Change) -> int | None:
+    async def _write(self, *changes: _Change) -> int | None:
         store = self.store
-        return store.put(*changes) if type(store) is Memory else await store.write(*changes)
+        return store.put(*changes) if type(store) is Memory else await store.write(*map(Change._make, changes))
 
     def _pack(self, record: dict[str, Any]) -> Any:
         """The value of a record in the store."""
@@ -282,10 +285,11 @@ class Records:
         version = VERSION if entry is None else intent.get("v", 1)  # a row of the release before stays one at its key
         about = {"v": version, "tool": call.tool.name, "principal": call.principal, "conversation": call.conversation}
         state = {**about, "effect": call.tool.effect, "at": delivery["at"], "open": opened, "lost": gone}
-        changes = [Change(names.intent, self._pack(state), None if entry is None else entry.version, self.keep)]
+        expect = None if entry is None else entry.version
+        changes: list[_Change] = [(names.intent, self._pack(state), expect, self.keep)]
         if names.delivery:
             expect = None if seen.entry is None else seen.entry.version
-            changes.append(Change(names.delivery, self._pack(delivery), expect, self.keep))
+            changes.append((names.delivery, self._pack(delivery), expect, self.keep))
         version = await self._write(*changes)
         return None if version is None else Claim(names, delivery["key"], delivery, version, state, decides)
 
@@ -310,11 +314,11 @@ class Records:
             changes = [self._change(names.intent, state, *_end_in(state, claim, known, at), expect)]
             if names.delivery:
                 ended = None if outcome is None else self._pack(done)
-                changes.append(Change(names.delivery, ended, claim.version, None if ended is None else self.keep))
+                changes.append((names.delivery, ended, claim.version, None if ended is None else self.keep))
             if success is not None:
-                changes.append(Change(names.succeeded, self._pack({"v": VERSION, **success}), ttl=self.keep))
+                changes.append((names.succeeded, self._pack({"v": VERSION, **success}), ANY, self.keep))
             if known == "yes" and names.changed:
-                changes.append(Change(names.changed + names.tool, str(time).encode(), ttl=self.keep))
+                changes.append((names.changed + names.tool, str(time).encode(), ANY, self.keep))
             if await self._write(*changes) is not None:
                 return True
             if names.delivery:
@@ -326,13 +330,15 @@ class Records:
                 return False
             expect = entry.version
 
-    def answer(self, names: Names, delivery: Delivery, entry: Entry | None, outcome: Mapping[str, Any]) -> list[Change]:
+    def answer(
+        self, names: Names, delivery: Delivery, entry: Entry | None, outcome: Mapping[str, Any]
+    ) -> list[_Change]:
         """The changes by which a delivery has an answer though no body ran for it."""
         if not names.delivery:
             return []
         expect = None if entry is None else entry.version
         done = {**delivery, "state": "ended", "known": "yes", "outcome": outcome, "done": timing.wall_time()}
-        return [Change(names.delivery, self._pack(done), expect, self.keep)]
+        return [(names.delivery, self._pack(done), expect, self.keep)]
 
     async def decide(
         self,
@@ -341,7 +347,7 @@ class Records:
         seen: Intent,
         outcome: Mapping[str, Any] | None,
         by: str,
-        also: Sequence[Change] = (),
+        also: Sequence[_Change] = (),
         known: Known = "told",
         version: int | None = None,
     ) -> bool:
@@ -365,7 +371,7 @@ class Records:
         if entry is not None:
             done = {**delivery, "state": "ended", "known": "yes", "outcome": outcome, "done": timing.wall_time()}
             value = None if outcome is None else self._pack({**done, "by": by})
-            changes.append(Change(key, value, entry.version, None if value is None else self.keep))
+            changes.append((key, value, entry.version, None if value is None else self.keep))
         changes += also if changes else ()
         return bool(changes) and await self._write(*changes) is not None
 
@@ -380,7 +386,7 @@ class Records:
         if intent.get("open", {}).get(names.id, [""])[0] == owner.name:
             await self.decide(names.id, names.intent, intent, None, "", known="no")
 
-    async def _take_out(self, intent: str, id_: str, known: Known, seen: Intent) -> list[Change] | None:
+    async def _take_out(self, intent: str, id_: str, known: Known, seen: Intent) -> list[_Change] | None:
         """The change that takes a delivery out of its intent; None: it is not there as it was seen."""
         entry, state = await self.read(intent)
         if any(state.get(at, {}).get(id_) != seen.get(at, {}).get(id_) for at in ("open", "lost")):
@@ -396,11 +402,11 @@ class Records:
             lost[id_] = [key, known, timing.wall_time(), strict]
         return [self._change(intent, state, opened, lost, entry.version)]
 
-    def _change(self, key: str, intent: Intent, opened: _Deliveries, lost: _Deliveries, expect: int | None) -> Change:
+    def _change(self, key: str, intent: Intent, opened: _Deliveries, lost: _Deliveries, expect: int | None) -> _Change:
         """A change of an intent: without a delivery that runs or is lost it is gone."""
         if not opened and not lost:
-            return Change(key, None, expect)
-        return Change(key, self._pack({**intent, "open": opened, "lost": lost}), expect, self.keep)
+            return key, None, expect, None
+        return key, self._pack({**intent, "open": opened, "lost": lost}), expect, self.keep
 
     async def find_intent(self, id_: str) -> str:
         """The key of the intent that holds a lost or running delivery; "": none does."""

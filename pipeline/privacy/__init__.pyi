@@ -14,6 +14,7 @@ from .public_text import approved as approved
 from .public_text import private as private
 from .public_text import public_fields as public_fields
 from .public_text import reduce_publicly as reduce_publicly
+from .public_text import says_landed as says_landed
 from .redaction_policy import RedactedCall as RedactedCall
 from .redaction_policy import RedactionPolicy as RedactionPolicy
 from .redaction_policy import check_foreign_text as check_foreign_text

@@ -7,6 +7,7 @@ from typing import Any, Final, LiteralString, NewType, TypeAlias, cast
 
 import attrs
 
+from ..base.foreign_values import or_default
 from .kept_causes import HOLDS_CALLERS, release_frames
 
 PublicText = NewType("PublicText", str)
@@ -52,12 +53,15 @@ class RemoteCause(Exception):  # noqa: N818  # it stands for an exception of any
     Args:
         type_name: The name of the exception's class.
         withheld: How many characters of text the exception had. Default 0.
+        has_landed: Whether the exception said that the call had taken effect. Default False: it did not say that.
     """
 
-    def __init__(self, type_name: str, withheld: int = 0) -> None:
+    def __init__(self, type_name: str, withheld: int = 0, *, has_landed: bool = False) -> None:
         super().__init__(type_name, withheld)
         self.type_name = type_name
         self.withheld = withheld
+        if has_landed:
+            self.landed = "yes"  # as the exception had it
 
     def __str__(self) -> str:
         return f"{self.type_name} ({self.withheld} characters withheld)"
@@ -107,4 +111,11 @@ def _withhold_text(cause: BaseException) -> RemoteCause:
         withheld = len(str(cause))
     except BaseException:  # noqa: BLE001  # a foreign __str__ may raise anything, and pickle must not
         withheld = 0
-    return RemoteCause(type(cause).__name__, withheld)
+    return RemoteCause(type(cause).__name__, withheld, has_landed=says_landed(cause))
+
+
+@or_default(default=False)  # an attribute of a foreign class may raise
+def says_landed(cause: object) -> bool:
+    """Whether an exception says by its attribute ``landed`` that the call has taken effect all the same."""
+    landed: object = getattr(cause, "landed", None)
+    return landed is True or landed == "yes"

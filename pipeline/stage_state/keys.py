@@ -12,6 +12,8 @@ from ..once.digests import write_strict
 
 Key: TypeAlias = Callable[[ResolvedCall], Hashable] | Literal["principal", "conversation"] | None
 
+KEYS = '"principal", "conversation" or'  # what a SetupError names beside a function
+
 
 def read_key(key: Key) -> Callable[[ResolvedCall], Hashable] | None:
     """The function of the option ``key=``: also the name of the field of the call that says who shares a limit."""

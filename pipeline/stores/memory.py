@@ -6,15 +6,17 @@ import math
 from collections.abc import AsyncIterator
 from threading import Lock
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 import attrs
 
 from ..base import timing
 from ..base.forking import register_after_fork
-from .store import ANY, Change, Entry, check_changes, make_version
+from .store import ANY, Change, Entry, Expected, check_changes, make_version
 
 _MANY = 1024  # keys; with fewer of them, those whose time is over are left where they are
+_Held: TypeAlias = tuple[Any, int | None, float]  # a value, its version, and until when it is there, by `timing.now`
+_NOTHING: Final[_Held] = None, None, -math.inf
 
 
 @attrs.define(eq=False, repr=False)
@@ -26,8 +28,7 @@ class Memory:
 
     opens_itself: ClassVar[bool] = True
 
-    # The entry of a key, and until when it is there, by `timing.monotonic`.
-    _held: dict[str, tuple[Entry, float]] = attrs.field(init=False, factory=dict[str, tuple[Entry, float]])
+    _held: dict[str, _Held] = attrs.field(init=False, factory=dict[str, _Held])
     _sweep_at: int = attrs.field(init=False, default=_MANY)
     _lock: Lock = attrs.field(init=False, factory=Lock)
 
@@ -47,26 +48,31 @@ class Memory:
     def find(self, key: str, /) -> Entry | None:
         """As `get`, with the very value that was put there."""
         with self._lock:
-            return self._find(key, timing.monotonic())
+            value, version, until = self._held.get(key, _NOTHING)
+            if version is not None and until > timing.now():
+                return Entry(value, version)
+            self._held.pop(key, None)
+            return None
 
-    def put(self, *changes: Change) -> int | None:
+    def put(self, *changes: tuple[str, object, Expected, float | None]) -> int | None:
         """As `write`. A value may be any object with ``__bytes__``, which others read; it must never change."""
         with self._lock:
-            version, now = make_version(), timing.monotonic()
+            held, now = self._held, timing.now()
             for key, _, expect, _ in changes:
                 if expect is not ANY:
-                    found = self._find(key, now)
-                    if (None if found is None else found.version) != expect:
+                    _, version, until = held.get(key, _NOTHING)
+                    if expect != (version if until > now else None):
                         return None
+            made = make_version()
             for key, value, _, ttl in changes:
                 if value is None:
-                    self._held.pop(key, None)
+                    held.pop(key, None)
                 else:
-                    self._held[key] = Entry(value, version), math.inf if ttl is None else now + ttl
-            if len(self._held) >= self._sweep_at:
-                self._held = {key: each for key, each in self._held.items() if each[1] > now}
+                    held[key] = value, made, math.inf if ttl is None else now + ttl
+            if len(held) >= self._sweep_at:
+                self._held = {key: each for key, each in held.items() if each[2] > now}
                 self._sweep_at = max(_MANY, 2 * len(self._held))
-            return version
+            return made
 
     async def scan(self, prefix: str = "", /) -> AsyncIterator[tuple[str, Entry]]:
         """See `Store.scan`. The keys come in order."""
@@ -86,13 +92,6 @@ class Memory:
 
     def __repr__(self) -> str:
         return f"Memory({len(self._held)} keys)"
-
-    def _find(self, key: str, now: float) -> Entry | None:
-        entry, until = self._held.get(key, (None, now))
-        if until <= now:
-            self._held.pop(key, None)
-            return None
-        return entry
 
     def _renew_lock(self) -> None:
         """After a fork. A write of another thread of the parent may be there in part, in this process."""

@@ -269,10 +269,13 @@ def end_span(span: Span, verdict: str | None, end: int, facts: Facts | None = No
     Without facts, as for a stage, the status has no description. The status OK belongs to the application, says
     the specification. Exceptions of span processors are logged.
     """
-    with _ENDS:
+    try:
         if verdict is not None:
             span.set_attribute(semconv.ERROR_TYPE, verdict)
             if facts:
                 span.set_attributes(facts)
             span.set_status(StatusCode.ERROR, describe_status(facts) if facts else None)
         span.end(end)
+    except BaseException as exc:
+        if not _ENDS.stops(exc):
+            raise

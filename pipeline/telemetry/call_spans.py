@@ -21,7 +21,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from ..base.foreign_values import is_interrupt
+from ..base.foreign_values import FaultBarrier
 from ..base.semconv import CAPTURE, INVOKE_AGENT, SCHEMA_URL, SCOPE, SPAN_KIND, SUPPRESS, VERSION
 from ..engine.report import AttemptRow, LiveReport, Recorder
 from ..privacy import get_logger
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .own_attributes import Describe
     from .recorders import SpanOptions, SpanRecorder
 
-_logger = get_logger()
+_STARTS = FaultBarrier(get_logger(), "The span of a call could not be started", BaseException)
 _UNRECORDED = 100  # calls in a row without a provider, after which calls skip asking for a moment
 _MOMENT = 100_000  # ns; asking OpenTelemetry costs a quarter of a call
 _MAX_TOOLS = 10_000  # tools to remember; an application may register new ones without end
@@ -152,10 +152,9 @@ class CallSpans:
                 recorder, options = self._records or self._load()
                 return recorder(options, span, started, context, named=tool is not None or is_counted)
             return SampledOutRecorder(span, context) if span.get_span_context().is_valid else None
-        except BaseException as exc:  # as a `FaultBarrier`, without its 2,000 instructions in each call
-            if is_interrupt(exc):
+        except BaseException as exc:
+            if not _STARTS.stops(exc):
                 raise
-            _logger.exception("The span of a call could not be started")
             return None
 
     def begin_turn(self) -> Invocation | None:

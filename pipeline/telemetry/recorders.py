@@ -90,14 +90,13 @@ class SpanRecorder:
                 live = start_attempt(options.tracer, outer, number, tool)
             if live is None:
                 return None
-        now, started = _read_clocks()
-        offset = started - now
-        self._latest = max(self._latest, offset)
-        span = AttemptSpan(options.tracer, outer, number, tool, started, offset) if live is None else live
-        inside = set_span_in_context(span, outer)
+        offset = self._find_offset()
+        if live is None:
+            live = AttemptSpan(options.tracer, outer, number, tool, perf_counter_ns() + offset, offset)
+        inside = set_span_in_context(live, outer)
         self._anchors[number] = (inside, offset)
-        self._open.append(span)
-        return span, attach(inside), offset, tool
+        self._open.append(live)
+        return live, attach(inside), offset, tool
 
     def attempt_ends(self, opened: Any, row: AttemptRow, error: object = None) -> None:
         """End the span of an attempt, red if it failed; if spans are deferred, keep it for the thread."""
@@ -119,9 +118,16 @@ class SpanRecorder:
 
     def enter(self, place: int) -> None:
         """Remember the current context: stages are entered in it."""
+        self._own_places.places[place] = get_current(), self._find_offset()
+
+    def _find_offset(self) -> int:
+        """Return the offset of what begins now: the latest one, unless the wall clock was set since it was read."""
+        now, wall = perf_counter_ns(), time_ns()
+        if abs(wall - now - self._latest) < _TOGETHER:  # nor was there a delay between these readings
+            return self._latest
         now, wall = _read_clocks()
         self._latest = max(self._latest, wall - now)
-        self._own_places.places[place] = get_current(), wall - now
+        return wall - now
 
     @property
     def _own_places(self) -> StagePlaces:
@@ -136,9 +142,8 @@ class SpanRecorder:
         with STARTS_STAGE:
             context = get_current()
             span = self._options.tracer.start_span(name, context, INTERNAL)
-            now, wall = _read_clocks()
-            self._latest = max(self._latest, wall - now)
-            self._own_places.live[number] = LiveStage(span, wall - now, attach(set_span_in_context(span, context)))
+            offset = self._find_offset()
+            self._own_places.live[number] = LiveStage(span, offset, attach(set_span_in_context(span, context)))
 
     def stage_ends(self, number: int) -> None:
         """Leave the live span of a stage. It ends when it is known whether the stage decided the outcome."""

@@ -116,12 +116,15 @@ def make_stage_spans(
         if notable and decided is None and not note and own <= NOTABLE:
             continue
         context, offset = placed.places[place] if place in placed.places else anchors.get(attempt, of_call)
-        with _MAKES:
+        try:
             span = start_span(name, context, INTERNAL, attributes, None, start + offset)
             if decided is None:
                 span.end(end + offset)
             else:
                 end_span(span, decided, end + offset)
+        except BaseException as exc:  # the spans of the other stages are made
+            if not _MAKES.stops(exc):
+                raise
 
 
 def _describe_stage(note: str, own: int, verdict: str | None, decided: str | None) -> dict[str, str | float]:

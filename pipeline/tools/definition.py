@@ -273,10 +273,16 @@ class Tool(Generic[P, T]):
 
 
 def refuse_as_name(given: object) -> None:
-    """Raise SetupError if this is a Tool: a call has the name of its tool."""
+    """Raise SetupError if this is a Tool, or a whole Call: a call has the name of its tool."""
     if issubclass(type(given), Tool):  # isinstance would ask the value itself
         own = cast("Tool[..., Any]", given).name
         raise SetupError(f"a call takes the name of a tool: call({own!r}, …); or use run(tool, …), which is typed")
+    from ..engine.call import Call
+
+    if type(given) is Call:
+        raise SetupError(
+            "a call takes the name of a tool; a Call that is made goes to the pipeline itself: pipeline(…)"
+        )
 
 
 def _find_origin(function: Callable[..., Any]) -> str:

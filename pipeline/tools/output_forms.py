@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast, get_type_hints
 
 import attrs
@@ -90,7 +91,7 @@ def find_form(tool: Tool[..., Any]) -> OutputForm | None:
     None: nothing is declared, or what is declared has no JSON Schema, or is text, which needs no form.
     """
     if tool.output_schema is not None:
-        return _make_form(tool.output_schema, None)
+        return make_form(tool.output_schema, tool.name)
     hint = _read_hint(tool.fn)
     if hint is None:
         return None
@@ -109,7 +110,9 @@ def find_form(tool: Tool[..., Any]) -> OutputForm | None:
     def dump(value: Any) -> Any:
         return adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
 
-    return _make_form(_leave_out_formats(schema), dump)
+    with suppress(SetupError):
+        return make_form(_leave_out_formats(schema), tool.name, dump)
+    return None
 
 
 @or_default(None)  # an annotation is any code
@@ -136,12 +139,23 @@ def _says_nothing(schema: Mapping[str, Any]) -> bool:
     )
 
 
-def _make_form(schema: Mapping[str, Any], dump: Callable[[Any], Any] | None) -> OutputForm | None:
+def make_form(schema: Mapping[str, Any], name: str, dump: Callable[[Any], Any] | None = None) -> OutputForm:
+    """Compile the schema of a result.
+
+    Args:
+        schema: The schema.
+        name: The name of the tool, for the error.
+        dump: See `OutputForm`.
+
+    Raises:
+        SetupError: It is no JSON Schema, or above the limits of one.
+    """
     import jsonschema_rs
 
     from ..parameters.jsonschema_errors import PATTERNS, ProblemFinder
-    from ..parameters.schema_limits import find_growth
+    from ..parameters.schema_limits import check_schema, find_growth
 
+    check_schema(schema, name)
     whole = dict(schema)
     is_wrapped = not _is_object(whole)
     if is_wrapped:
@@ -154,8 +168,10 @@ def _make_form(schema: Mapping[str, Any], dump: Callable[[Any], Any] | None) -> 
         is_valid = validator.is_valid  # clients look at formats too
         readings, growth = find_growth(whole, tagged=False)
         finder = ProblemFinder(validator, whole, whole, readings)
-    except (SetupError, ValueError, RecursionError, jsonschema_rs.ReferencingError):
-        return None
+    except SetupError as exc:
+        raise SetupError(f"{name}: its output_schema: {exc}") from exc
+    except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as exc:
+        raise SetupError(f"{name}: its output_schema is no JSON Schema: {exc}") from exc
 
     def fits(value: Any) -> bool:
         try:

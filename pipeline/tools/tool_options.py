@@ -10,7 +10,7 @@ from ..base.introspection import is_async, unwrap
 from ..base.options import check_count, check_function, check_number, check_type, refuse
 from ..base.setup_error import SetupError
 from ..engine.errors import ToolError
-from ..parameters import Undeclared, check_schema
+from ..parameters import Undeclared
 from .error_tables import KINDS, Errors, ErrorTable
 from .failure import ToolFailed
 from .http_failures import Kind
@@ -108,7 +108,9 @@ def check_tool(tool: Tool[..., Any]) -> None:
     if tool.output_schema is not None:
         if not isinstance(cast("object", tool.output_schema), Mapping):
             refuse(tool.name, "output_schema", "a JSON Schema, which is a mapping", tool.output_schema)
-        check_schema(tool.output_schema, tool.name)
+        from .output_forms import make_form  # needs the class of tools
+
+        make_form(tool.output_schema, tool.name)  # a schema that is none would be found by no call
     check_number(tool.name, "timeout", tool.timeout, above=0, infinite=True, optional=True, unit="seconds")
     check_count(tool.name, "attempts", tool.attempts, optional=True)
     _check_function(tool)

@@ -105,7 +105,12 @@ class ToolView:
 
     def _list_offered(self) -> list[Tool[..., Any]]:
         closed = self.closed
-        return [tool for tool in self.list_shown() if tool.name not in closed and not tool.hidden]
+        # A rule for all callers also closes a tool that was registered after it was made, and has no lock of its own.
+        is_closed = self._is_closed_to_all if closed else closed.__contains__
+        return [tool for tool in self.list_shown() if not tool.hidden and not is_closed(tool.name)]
+
+    def _is_closed_to_all(self, name: str) -> bool:
+        return self.find_closed(name, "") is not None
 
     def view(self, names: Collection[str]) -> ToolView:
         """Return a view of these tools, with all others closed: for one process, agent or tenant.
@@ -244,7 +249,9 @@ class ToolView:
         self._call_listeners()
 
     def refuse_with(self, find: FindClosed | None, *, owner: Hashable) -> None:
-        """Close tools to some callers, as an operator closes them to one tenant. They stay in ``definitions()``.
+        """Close tools to some callers, as an operator closes them to one tenant.
+
+        What is closed to a caller without a principal is closed to all, and is not in ``definitions()``; the rest is.
 
         Args:
             find: Says why a tool is closed to who asks, or None. It is asked at each call, and again before each body.
@@ -309,7 +316,8 @@ class ToolView:
 
     def _require(self, name: str) -> None:
         if name not in self.tools:
-            raise SetupError(f"unknown tool {name!r}; known: {', '.join(self.tools) or 'none'}")
+            shown = [tool.name for tool in self.list_shown() if not tool.hidden]
+            raise SetupError(f"unknown tool {name!r}; known: {', '.join(shown) or 'none'}")
 
     def _renew_locks(self) -> None:
         self._writing = Lock()  # held while tools or locks change; readers take no lock

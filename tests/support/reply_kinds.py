@@ -197,11 +197,15 @@ KINDS = [*CHAT, *RESPONSES, *ANTHROPIC, *GEMINI, *BEDROCK, *OTHERS]
 
 
 def table() -> str:
-    """The rows as the guide has them."""
-    lines = ["| adapter | the reply | calls | text | `error.type` | `finish_reason` | `unhandled` |", "|---|---|---|---|---|---|---|"]  # fmt: skip
+    """The rows as the guide has them: replies of one adapter with the same outcome share a row, in order."""
+    rows: dict[tuple[str, ...], list[str]] = {}
     for kind in KINDS:
-        cells = (kind.provider, kind.what, *(_code(each) for each in (kind.calls, bool(kind.text), kind.error, kind.finish or "", kind.unhandled)))  # fmt: skip
-        lines.append(f"| {' | '.join(cells)} |")
+        named = kind.what.partition(" ")[0]  # such as `computer_call`: what comes out says it again
+        cells = (kind.calls, bool(kind.text), kind.error, kind.finish or "", kind.unhandled)
+        told = ("its name" if _code(each) == named else _code(each) for each in cells)
+        rows.setdefault((kind.provider, *told), []).append(kind.what)
+    lines = ["| adapter | the reply | calls | text | `error.type` | `finish_reason` | `unhandled` |", "|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines += [f"| {' | '.join((provider, '; '.join(whats), *told))} |" for (provider, *told), whats in rows.items()]
     return "\n".join(lines)
 
 

@@ -49,8 +49,8 @@ class FailureFinisher:
         inner: All stages inside of the checks at the front.
         foreign_text: Whether texts of others are logged of a tool with secrets.
         wording: What the errors carry, for whoever renders them later. None: as by default.
-        last: What the model read last; made for the first failure in a conversation, and one at most. Pipelines that
-            differ in their wording alone share it.
+        last: What the model read last; made for the first failure in a conversation, and one at most. Runners
+            that were made ``like`` another one share it.
     """
 
     leading: Sequence[Stage]

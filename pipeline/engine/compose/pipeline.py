@@ -29,7 +29,7 @@ from .promises import Promises, has_check
 from .resources import Lifetime, list_resources, needs_opening
 from .runner import ReportRequest, Runner
 from .stage import Stage, ToolChecker, describe
-from .stage_list import StageList
+from .stage_list import StageList, check_stages
 from .tool_names import check_tool_names, log_unknown_names
 
 if TYPE_CHECKING:
@@ -68,11 +68,13 @@ class Pipeline(StageList):
     def __init__(
         self, stages: tuple[Stage, ...], wording: Wording | None = None, promises: Promises = _NO_PROMISES
     ) -> None:
+        check_stages("Pipeline", "stages", stages)
+        check_type("Pipeline", "wording", wording, Wording, optional=True)
+        check_type("Pipeline", "promises", promises, Promises)
         held = (stage.obj.registry for stage in stages if stage.placement.owns_registry)
         self.registries: tuple[ToolView, ...] = tuple(dict.fromkeys(held))  # where it finds its tools
         stages = promises.complete(stages, (tool for registry in self.registries for tool in registry))
         check_order(stages)
-        check_type("Pipeline", "wording", wording, Wording, optional=True)
         self.wording, self.promises = wording, promises
         names_are_known = check_tool_names(stages, self.registries, wording)
         end = stages[-1].obj
@@ -185,7 +187,18 @@ class Pipeline(StageList):
         """Open, close and remember as another one does, whose stages these are."""
         self._origin = other  # a tool such as `batch` lives as long as the pipeline it is attached to
         self._lifetime, self._worded = other._lifetime, other._worded
-        self._run_with(Runner(self.entries, self.registries, self.wording, self.promises, other._runner))
+        self.remember_with(other)
+
+    def remember_with(self, other: Pipeline, /) -> Self:
+        """This pipeline, before its first call, with the memory of conversations that another one has.
+
+        It knows what the other one's calls have failed with, and which of them run, also where its tools are others.
+        """
+        base = self.unbound
+        base._run_with(  # noqa: SLF001  # of this very class
+            Runner(base.entries, base.registries, base.wording, base.promises, other.unbound._runner)  # noqa: SLF001  # as above
+        )
+        return cast("Self", self.bind_alike(base))
 
     def _remake(self, entries: tuple[Stage, ...], wording: Wording | None = None) -> Self:
         make: Any = type(self)

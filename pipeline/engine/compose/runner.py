@@ -107,7 +107,7 @@ class Runner:
         registries: The registries of their tools.
         wording: How the texts for the model are worded.
         promises: As in `Pipeline`.
-        like: One of the same stages with other words, whose memory is this one's too. Default None: there is none.
+        like: One with other words or tools, whose memory is this one's too. Default None: there is none.
     """
 
     def __init__(

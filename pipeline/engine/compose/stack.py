@@ -13,7 +13,7 @@ from ..call import Call, ResolvedCall, ValidCall
 from ..report import Observer
 from .pipeline import Pipeline
 from .stage import Check, End, Middleware, Stage
-from .stage_list import StageList, make_stage
+from .stage_list import StageList, check_stages, make_stage
 
 In = TypeVar("In", bound=Call, default=Call)
 Out = TypeVar("Out", bound=Call, default=Call)
@@ -29,6 +29,9 @@ class Stack(StageList, Generic[In, Out]):
     """
 
     _entries: tuple[Stage, ...] = ()
+
+    def __attrs_post_init__(self) -> None:
+        check_stages("Stack", "entries", self._entries)
 
     @property
     def entries(self) -> tuple[Stage, ...]:

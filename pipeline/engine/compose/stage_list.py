@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self, cast
 
+from ...base.options import refuse
 from ...base.setup_error import SetupError
 from .stage import AnyStage, End, Role, Stage
 
@@ -57,6 +58,12 @@ class StageList:
         """The same list with other stages."""
         make: Any = type(self)
         return cast("Self", make(entries))
+
+
+def check_stages(owner: str, option: str, given: object) -> None:
+    """Raise SetupError for what is not a tuple of stages."""
+    if not isinstance(given, tuple) or not all(isinstance(each, Stage) for each in cast("tuple[object, ...]", given)):
+        refuse(owner, option, "a tuple of stages, such as the entries of a Stack", given)
 
 
 def make_stage(obj: object, role: Role | None = None, name: str | None = None) -> Stage:

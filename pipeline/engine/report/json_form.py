@@ -15,7 +15,7 @@ from returns.result import Failure, Success
 
 from ...messages import render
 from ...messages.values import as_json, to_data
-from ...privacy import REDACTED, RemoteCause, approved
+from ...privacy import REDACTED, RemoteCause, approved, says_landed
 from ..call import Call
 from ..errors import ERROR_TYPES, ExecutionFailed, FailureDetails, Problem, Repair, ToolError
 from .call_report import CallReport
@@ -211,13 +211,17 @@ def _write_error(report: CallReport, error: ToolError, *, content: bool) -> Form
 
 
 def dump_error(value: Any, depth: int = _DEPTH) -> Any:
-    """Return an error, or a value in one of its fields, as JSON data. Of a cause the name of its class is kept."""
+    """Return an error, or a value in one of its fields, as JSON data. Of a cause the name of its class is kept.
+
+    And whether it says that the call has taken effect: a model that asks again must read that again.
+    """
     if type(value) in _SCALARS:
         return value if type(value) is not float or value - value == 0 else str(value)  # finite
     if isinstance(value, str):
         return str.__str__(value)[:MOST_TEXT]
     if isinstance(value, BaseException):
-        return {"cause": value.type_name if isinstance(value, RemoteCause) else type(value).__name__}
+        name = value.type_name if isinstance(value, RemoteCause) else type(value).__name__
+        return {"cause": name, "landed": "yes"} if says_landed(value) else {"cause": name}
     kind: type[Any] = type(cast("object", value))
     if depth and _CLASSES.get(kind.__name__) is kind:
         held = ((field, getattr(value, field.name)) for field in attrs.fields(kind))
@@ -289,7 +293,7 @@ def load_error(kept: Any) -> Any:
         return kept
     found = cast("dict[str, Any]", kept)
     if "cause" in found:
-        return RemoteCause(found["cause"])
+        return RemoteCause(found["cause"], has_landed=found.get("landed") == "yes")
     if "class" in found and "fields" in found:
         return _CLASSES[found["class"]](**{name: load_error(each) for name, each in found["fields"].items()})
     if "map" in found:
