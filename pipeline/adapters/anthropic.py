@@ -241,7 +241,7 @@ def repair(messages: list[Any]) -> tuple[list[Message], list[HistoryChange]]:
         lambda block, call: {**block, "tool_use_id": call.id},
         lambda call: result(call, MISSING),
     )
-    return (join_turns(found, "user", "content") if changes else messages), changes
+    return (join_turns(found, "content") if changes else messages), changes
 
 
 def _read_part(block: object) -> Call | tuple[str, str] | None:

@@ -199,7 +199,7 @@ def repair(messages: list[Any]) -> tuple[list[Message], list[HistoryChange]]:
         lambda block, call: {"toolResult": {**block["toolResult"], "toolUseId": call.id}},
         lambda call: result(call, MISSING),
     )
-    return (join_turns(found, "user", "content") if changes else messages), changes
+    return (join_turns(found, "content") if changes else messages), changes
 
 
 def _read_part(block: object) -> Call | tuple[str, str] | None:

@@ -209,7 +209,7 @@ def repair(messages: list[Any]) -> tuple[list[Message], list[HistoryChange]]:
         lambda call: result(call, MISSING),
         pattern=None,
     )
-    return (join_turns(found, "user", "parts") if changes else messages), changes
+    return (join_turns(found, "parts") if changes else messages), changes
 
 
 def _read_part(part: object) -> Call | tuple[str, str] | None:

@@ -189,7 +189,7 @@ def split_turns(
     return units
 
 
-def join_turns(units: Iterable[Unit], role: str, key: str) -> list[dict[str, Any]]:
+def join_turns(units: Iterable[Unit], key: str) -> list[dict[str, Any]]:
     """The messages of a provider that takes all answers of a turn as the first blocks of one message of the user.
 
     What the user says next stands behind them in that message.
@@ -201,9 +201,9 @@ def join_turns(units: Iterable[Unit], role: str, key: str) -> list[dict[str, Any
             if is_open:
                 messages[-1][key].append(unit.data)
             else:
-                messages.append({"role": role, key: [unit.data]})
+                messages.append({"role": "user", key: [unit.data]})
             is_open = True
-        elif is_open and unit.kind == "other" and unit.data.get("role") == role:
+        elif is_open and unit.kind == "other" and unit.data.get("role") == "user":
             said = unit.data.get(key)
             blocks = [{"type": "text", "text": said}] if isinstance(said, str) else list_items(said)
             messages[-1] = {**unit.data, key: [*messages[-1][key], *blocks]}

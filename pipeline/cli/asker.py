@@ -10,12 +10,10 @@ from typing import Any
 import attrs
 
 from ..engine.compose.pipeline import Pipeline
-from ..privacy import get_logger
-from .loading import check_factory, load_object
-from .terminal_text import CommandError, describe_exception
+from .loading import check_factory, load_object, open_named
+from .terminal_text import CommandError
 
 _EXPECTED = "expected a function without required parameters that returns the deps"
-_logger = get_logger()
 
 
 @attrs.frozen
@@ -44,18 +42,8 @@ class Asker:
         if self._factory is None:
             yield pipeline.with_(principal=self.principal, conversation=self.conversation)
             return
-        opened = ended = False
-        try:
-            async with _open(self._factory) as deps:
-                opened = True
-                yield pipeline.with_(deps=deps, principal=self.principal, conversation=self.conversation)
-                ended = True
-        except Exception as exc:
-            if not opened:
-                raise CommandError(f"--deps {self.deps}: {describe_exception(exc)}") from exc
-            if not ended:
-                raise
-            _logger.exception("--deps %s does not close", self.deps)
+        async with open_named(_open(self._factory), f"--deps {self.deps}") as deps:
+            yield pipeline.with_(deps=deps, principal=self.principal, conversation=self.conversation)
 
 
 @asynccontextmanager

@@ -28,8 +28,14 @@ def print_command_errors() -> Generator[None]:
         raise UsageError(neutralise(str(exc))) from None
 
 
-def run_command(command: Callable[..., int], /, *args: Any, **options: Any) -> NoReturn:
-    """Exit with the code that the function of a command returns."""
+def run_command(
+    command: Callable[..., int], /, *args: Any, asked: tuple[str | None, str, str] | None = None, **options: Any
+) -> NoReturn:
+    """Exit with the code that the function of a command returns; ``asked`` is what its `Asker` is loaded of."""
     with print_command_errors():
+        if asked is not None:
+            from .asker import Asker
+
+            options["asker"] = Asker.load(*asked)
         code = command(*args, **options)
     sys.exit(code)

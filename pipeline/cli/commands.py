@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -67,7 +67,7 @@ def demo(otlp: str | None, log: Path | None) -> None:
     help="Print what this provider does not take of the schemas, and is sent otherwise.",
 )
 @click.option("--strict", is_flag=True, help="With --provider openai: for its strict mode.")
-def tools(target: str, as_json: bool, provider: str | None, strict: bool) -> None:  # noqa: FBT001  # as above
+def tools(target: str, as_json: bool, provider: str | None, strict: bool) -> None:  # noqa: FBT001  # click passes it by name
     """List your tools as a model sees them.
 
     MODULE:REGISTRY names a ToolRegistry, a Pipeline, or a function without required parameters that returns one. Tools
@@ -85,7 +85,7 @@ def tools(target: str, as_json: bool, provider: str | None, strict: bool) -> Non
 @click.argument("target", metavar="MODULE:REGISTRY")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON object.")
 @click.option("--strict", is_flag=True, help="Exit with code 1 for warnings too.")
-def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # as above
+def lint(**options: Any) -> None:
     """Check your tools and their texts for what models stumble over.
 
     No tool is run. Reported are missing descriptions, undeclared effects, names that a provider refuses, parameters
@@ -101,7 +101,7 @@ def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # a
     """  # noqa: D301  # as above
     from .lint.lint_command import lint
 
-    run_command(lint, target, as_json=as_json, strict=strict)
+    run_command(lint, **options)
 
 
 @toolcall.command()
@@ -160,7 +160,7 @@ def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # a
 @asker_options
 @wording_options
 @journal_option
-def run(asked: Asked, **options: Any) -> None:
+def run(**options: Any) -> None:
     """Run a file of calls, one JSON object per line.
 
     MODULE:REGISTRY names a ToolRegistry, a Pipeline, or a function without required parameters that returns one. The
@@ -187,12 +187,9 @@ def run(asked: Asked, **options: Any) -> None:
                2    nothing was run, or the run stopped early: stderr says why
                130  interrupted by Ctrl-C (143: by SIGTERM)
     """  # noqa: D301  # as above
-    from .asker import Asker
     from .run.run_command import run
 
-    with print_command_errors():
-        code = run(asker=Asker.load(*asked), **options)
-    sys.exit(code)
+    run_command(run, **options)
 
 
 @toolcall.command()
@@ -205,7 +202,7 @@ def run(asked: Asked, **options: Any) -> None:
 @asker_options
 @wording_options
 @journal_option
-def call(asked: Asked, **options: Any) -> None:
+def call(**options: Any) -> None:
     """Make one call, and print what the model is told.
 
     MODULE:REGISTRY names a ToolRegistry, a Pipeline, or a function without required parameters that returns one. The
@@ -220,12 +217,9 @@ def call(asked: Asked, **options: Any) -> None:
                2    nothing was run: stderr says why
                130  interrupted by Ctrl-C
     """  # noqa: D301  # as above
-    from .asker import Asker
     from .call_command import call
 
-    with print_command_errors():
-        code = call(asker=Asker.load(*asked), **options)
-    sys.exit(code)
+    run_command(call, **options)
 
 
 @toolcall.command()
@@ -258,20 +252,7 @@ def call(asked: Asked, **options: Any) -> None:
     help="Say what got better or worse since an earlier run with --json.",
 )
 @asker_options
-def bench(
-    target: str,
-    call: tuple[str, str] | None,
-    calls: Path | None,
-    result: str | None,
-    run_tools: bool,  # noqa: FBT001  # click passes it by name
-    stages: tuple[str, ...],
-    concurrency: int,
-    backend: Literal["asyncio", "trio"],
-    as_json: bool,  # noqa: FBT001  # as above
-    svg: Path | None,
-    compare: Path | None,
-    asked: Asked,
-) -> None:
+def bench(target: str, asked: Asked, **options: Any) -> None:
     """Say what a pipeline and each of its stages cost.
 
     MODULE:PIPELINE names a Pipeline, a ToolRegistry, or a function without required parameters that returns one. The
@@ -286,12 +267,9 @@ def bench(
                2    it was not: stderr says why
                130  interrupted by Ctrl-C
     """  # noqa: D301  # as above
-    from .asker import Asker
     from .bench_command import BenchOptions, bench
 
-    options = BenchOptions(call, calls, result, run_tools, stages, concurrency, backend, as_json, svg, compare)
-    with print_command_errors():
-        sys.exit(bench(target, Asker.load(*asked), options))
+    run_command(bench, target, options=BenchOptions(**options), asked=asked)
 
 
 @toolcall.command(context_settings={"allow_interspersed_args": False})
@@ -395,7 +373,7 @@ def gateway(**options: Any) -> None:
 @asker_options
 @wording_options
 @journal_option
-def serve(asked: Asked, **options: Any) -> None:
+def serve(**options: Any) -> None:
     """Serve your tools to clients of MCP.
 
     MODULE:PIPELINE names a Pipeline, a ToolRegistry, or a function without required parameters that returns one. The
@@ -408,12 +386,9 @@ def serve(asked: Asked, **options: Any) -> None:
                2    nothing was served: stderr says why
                130  interrupted by Ctrl-C (143: by SIGTERM)
     """  # noqa: D301  # as above
-    from .asker import Asker
     from .serve_command import serve
 
-    with print_command_errors():
-        code = serve(asker=Asker.load(*asked), **options)
-    sys.exit(code)
+    run_command(serve, **options)
 
 
 @toolcall.group()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import attrs
 
@@ -28,6 +28,7 @@ _EXPECTED = "expected a ToolRegistry, a Pipeline, or a function without required
 _MAX_TEXT = 300  # characters of a SetupError
 _MAX_NAMES = 5  # registries of a module to suggest
 _logger = get_logger()
+T = TypeVar("T")
 
 
 def load_target(target: str) -> ToolView | Pipeline:
@@ -187,18 +188,23 @@ def keep(pipeline: Pipeline, journal: Path | None) -> Pipeline:
         raise CommandError(f"--journal {exc}") from None
 
 
+def open_pipeline(pipeline: Pipeline, target: str) -> AbstractAsyncContextManager[Pipeline]:
+    """Open it for the block."""
+    return open_named(pipeline, target, " does not open")
+
+
 @asynccontextmanager
-async def open_pipeline(pipeline: Pipeline, target: str) -> AsyncGenerator[None]:
-    """Open it for the block. A stage that fails to close is logged: the results of the calls hold."""
+async def open_named(opens: AbstractAsyncContextManager[T], name: str, why: str = "") -> AsyncGenerator[T]:
+    """What is open in the block; CommandError if it does not open. One that does not close is logged: results hold."""
     opened = ended = False
     try:
-        async with pipeline:
+        async with opens as found:
             opened = True
-            yield
+            yield found
             ended = True
     except Exception as exc:
         if not opened:
-            raise CommandError(f"{target} does not open: {describe_exception(exc)}") from exc
+            raise CommandError(f"{name}{why}: {describe_exception(exc)}") from exc
         if not ended:
             raise
-        _logger.exception("%s does not close", target)
+        _logger.exception("%s does not close", name)

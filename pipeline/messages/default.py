@@ -97,12 +97,11 @@ _WHOLE = (
 _MAX_LINE = 10**9  # a larger number helps no reader
 
 
-def default_text(error: ToolError, verbosity: Verbosity = NORMAL, room: int | None = None) -> str:
+def default_text(error: ToolError, verbosity: Verbosity = NORMAL) -> str:
     """Return the text of an error that no profile or template has a text for. Never empty."""
     closing = close(error, verbosity)
     end = f"\n{closing.line}" if closing.line else ""
-    room = (verbosity.characters if room is None else room) - len(end)
-    return default_body(error, verbosity, room, closing) + end
+    return default_body(error, verbosity, verbosity.characters - len(end), closing) + end
 
 
 def default_body(error: ToolError, verbosity: Verbosity, room: int, closing: Closing) -> str:

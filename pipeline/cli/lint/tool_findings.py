@@ -69,7 +69,7 @@ def _check_descriptions(tool: Tool[..., Any]) -> Iterator[Finding]:
     if not (tool.description or "").strip():
         what = "the tool has no description: a model knows only its name"
         yield Finding("error", "description", tool.name, what, "write a docstring, or pass description=")
-    properties = _get_mapping(tool, "properties").items()
+    properties = as_mapping(tool.definition()["parameters"].get("properties")).items()
     missing = [name for name, inner in properties if not str(as_mapping(inner).get("description") or "").strip()]
     if missing:
         what = f"parameters without a description: {', '.join(missing)}"
@@ -146,10 +146,6 @@ def _find_envelope(function: Any) -> str | None:
             if (name in ("ok", "success") and means is False) or (name in ("isError", "is_error") and means is True):
                 return json.dumps({name: means})
     return None
-
-
-def _get_mapping(tool: Tool[..., Any], key: str) -> Mapping[str, Any]:
-    return as_mapping(tool.definition()["parameters"].get(key))
 
 
 @attrs.frozen

@@ -12,7 +12,7 @@ from ...messages.wording import Wording
 from ..call import Call, ResolvedCall, ValidCall
 from ..report import Observer
 from .pipeline import Pipeline
-from .stage import Check, End, Middleware, Role, Stage
+from .stage import Check, End, Middleware, Stage
 from .stage_list import StageList, check_stages, make_stage
 
 In = TypeVar("In", bound=Call, default=Call)
@@ -102,18 +102,14 @@ class Stack(StageList, Generic[In, Out]):
             return Pipeline((*self.entries, make_stage(execute, "end", name)), wording)
         if name is not None:
             raise SetupError(f"a pipeline that is the end has the names of its stages, and takes no name={name!r}")
-        for each in execute.stages:
-            if each in self.stages and each not in _names_of(execute, "observe"):
-                raise SetupError(f"both pipelines have a stage {each!r}: leave one out, as by .without({each!r})")
         observers = [stage for stage in execute.entries if stage.role == "observe"]
+        for each in execute.stages:
+            if each in self.stages and all(each != stage.name for stage in observers):
+                raise SetupError(f"both pipelines have a stage {each!r}: leave one out, as by .without({each!r})")
         rest = [stage for stage in execute.entries if stage.role != "observe"]
         whole = Pipeline(
-            (*([] if _names_of(self, "observe") else observers), *self.entries, *rest),
+            (*(() if any(stage.role == "observe" for stage in self.entries) else observers), *self.entries, *rest),
             wording or execute.wording,
             execute.promises,
         )
         return execute.bind_alike(whole)
-
-
-def _names_of(stages: StageList, role: Role) -> list[str]:
-    return [stage.name for stage in stages.entries if stage.role == role]

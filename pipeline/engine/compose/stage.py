@@ -185,7 +185,7 @@ class Stage:
             return read_check_phases(self.run, names)
         if self.role == "wrap":
             return read_middleware_phases(self.run, names)
-        takes = read_end_phase(self.run, names)
+        takes = _read_taken(self.run, names)
         return takes, takes
 
 
@@ -260,7 +260,7 @@ def read_check_phases(check: Callable[..., Any], names: dict[str, Any]) -> tuple
     use besides the globals of the function.
     """
     signature = inspect.signature(check)
-    takes = _phase_of_parameter(check, signature, 0, names)
+    takes = _read_taken(check, names)
     returned = _evaluate(check, signature.return_annotation, names)
     return takes, max(takes, *(_phase_of(each) for each in get_args(returned) or (returned,)), key=depth)
 
@@ -268,7 +268,7 @@ def read_check_phases(check: Callable[..., Any], names: dict[str, Any]) -> tuple
 def read_middleware_phases(middleware: Callable[..., Any], names: dict[str, Any]) -> tuple[type[Call], type[Call]]:
     """Return the phase that a middleware takes, and the one that it hands to ``call_next``; see `read_check_phases`."""
     signature = inspect.signature(middleware)
-    takes = _phase_of_parameter(middleware, signature, 0, names)
+    takes = _read_taken(middleware, names)
     if len(signature.parameters) == 1:
         return takes, takes
     handler = _evaluate(middleware, list(signature.parameters.values())[1].annotation, names)
@@ -279,21 +279,14 @@ def read_middleware_phases(middleware: Callable[..., Any], names: dict[str, Any]
     return takes, max(takes, _phase_of(handed_on[0]) if handed_on else Call, key=depth)
 
 
-def read_end_phase(end: Callable[..., Any], names: dict[str, Any]) -> type[Call]:
-    """Return the phase that the end of a stack takes; see `read_check_phases`."""
-    return _phase_of_parameter(end, inspect.signature(end), 0, names)
-
-
 def depth(phase: type[Call]) -> int:
     """The place of a phase in a call: a later phase has more ancestors."""
     return len(phase.__mro__)
 
 
-def _phase_of_parameter(
-    function: Callable[..., Any], signature: inspect.Signature, place: int, names: dict[str, Any]
-) -> type[Call]:
-    parameters = list(signature.parameters.values())
-    return _phase_of(_evaluate(function, parameters[place].annotation, names)) if parameters else Call
+def _read_taken(function: Callable[..., Any], names: dict[str, Any]) -> type[Call]:
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    return Call if first is None else _phase_of(_evaluate(function, first.annotation, names))
 
 
 @or_default(None)
