@@ -157,7 +157,7 @@ def _user_rows(read: Call, write: Call) -> list[CountedRow]:
         CountedRow("a mutating tool, with a time limit", _each(limited, write), LOOP, 18),
         CountedRow("a mutating tool, in a conversation", anew(talk, write), LOOP, 12),
         CountedRow("a read of the README's agent", anew(agent, read), LOOP, 18),
-        CountedRow("a mutating tool of the README's agent", anew(agent, write), LOOP),
+        CountedRow("a mutating tool of the README's agent", anew(agent, write), LOOP, 50),
     ]
 
 
