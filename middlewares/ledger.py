@@ -258,10 +258,12 @@ class Ledger:
             if type(outcome) is not Success:
                 with cast("Any", guards.lock):
                     lease.ended = True
-            await self._end(claim, call, guards, outcome, owner)
-            self._inside.discard(names.id)  # before the next line: see `_wait`
-            if self._awaited:
-                self._land(names.id, outcome)
+            try:
+                await self._end(claim, call, guards, outcome, owner)
+            finally:  # cancelled while it is written: it runs no more, and who waits asks the store
+                self._inside.discard(names.id)  # before the next line: see `_wait`
+                if self._awaited:
+                    self._land(names.id, outcome)
 
     async def _end(self, claim: Claim, call: ValidCall, guards: Guards, outcome: Outcome | None, owner: Owner) -> None:
         """Write how it ended, also in a task that is cancelled; if the store gives no answer, later."""

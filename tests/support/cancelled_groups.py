@@ -271,7 +271,8 @@ class Audits(_Piped):
 
 class Ledgers(_Piped):
     def build(self) -> Any:
-        return standard(self.tools).before("retry", Ledger(self.store or Memory(), lease=1e9))
+        self.stage: Any = Ledger(self.store or Memory(), lease=1e9)
+        return standard(self.tools).before("retry", self.stage)
 
     async def call(self, group: int, number: int) -> Outcome:
         id_ = number // 2  # some come twice
@@ -290,6 +291,8 @@ class Ledgers(_Piped):
             else:
                 error: Any = outcome.failure()
                 assert (error.kind, before) == ("outcome_unknown", 1)
+        assert not self.stage._inside  # no delivery that has ended is taken for one that runs
+        assert not self.stage._awaited
 
 
 TRIALS: dict[str, Callable[[Store | None, random.Random], Trial]] = {
