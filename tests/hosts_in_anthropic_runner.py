@@ -133,7 +133,7 @@ class Reply:
         self.async_ = AsyncAnthropic(api_key="none", http_client=httpx.AsyncClient(transport=transport))
 
     async def results(self, tools: list[Any], *, sync: bool) -> list[Any]:
-        """What the runner sends back for the calls of the first reply, and what it would raise."""
+        """The message that the runner sends back for the first reply, and the exception that it would raise."""
         if sync:
             self.sync.beta.messages.tool_runner(tools=tools, **OPTIONS).until_done()
         else:

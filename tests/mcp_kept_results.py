@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from mcp_served_tools import MODERN, SHORT, both_eras, kind_of, make_client
+from mcp_served_tools import MODERN, SHORT, URL, both_eras, kind_of, make_app_with_tokens, make_client
 from toolcall_pipeline import Pipeline, Secret, ToolRegistry, builtin
 from toolcall_pipeline.mcp import kept_resources, make_server
 from toolcall_pipeline.middlewares import Shape, standard
@@ -130,19 +130,9 @@ async def test_clients_of_one_server_read_their_own(mode: str) -> None:
 
 async def test_over_http_a_link_is_of_the_principal_of_the_token() -> None:
     """With tokens, in the conversation that a client names, a link holds for its principal alone."""
-    provider: Any = import_module("mcp.server.auth.provider")
-
-    class Verifier:
-        async def verify_token(self, token: str) -> Any:
-            return provider.AccessToken(token=token, client_id="client", scopes=[], subject=token) if token else None
-
-    here = "http://127.0.0.1:8000"
-    auth = import_module("mcp.server.auth.settings").AuthSettings(
-        issuer_url=here, resource_server_url=f"{here}/mcp", validate_token_resource=False
-    )
     pipeline = make_pipeline()
     server = make_server(pipeline)
-    app = server.streamable_http_app(auth=auth, token_verifier=Verifier())
+    app = make_app_with_tokens(server)
     web: Any = import_module("httpx2")
 
     async def send(who: str, method: str, conversation: str, of: str, /, **params: Any) -> Any:
@@ -155,7 +145,7 @@ async def test_over_http_a_link_is_of_the_principal_of_the_token() -> None:
             "authorization": f"Bearer {who}",
         }
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
-        return (await client.post(f"{here}/mcp", json=message, headers=headers)).json()
+        return (await client.post(f"{URL}/mcp", json=message, headers=headers)).json()
 
     transport = web.ASGITransport(app=app)
     async with pipeline, server.session_manager.run(), web.AsyncClient(transport=transport) as client:
@@ -185,7 +175,7 @@ async def test_what_is_read_is_masked_and_expires(mode: str) -> None:
 
 @both_eras
 async def test_what_refuses_the_tool_refuses_the_resource(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where `read_result` is closed, a resource is not read; a store that is away is an error, and costs the link."""
+    """A resource is not read while `read_result` is closed; a store that is away is an error, and costs the link."""
     store = Away()
     pipeline = make_pipeline(store=store)
     async with pipeline, make_client(make_server(pipeline), mode, cache=None) as client:

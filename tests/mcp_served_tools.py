@@ -33,6 +33,7 @@ from turns import OTHER, RUNS, TURNS, Turn, check_turns
 
 BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
+URL = "http://127.0.0.1:8000"  # of an application that is called in memory
 DESKS = HERE / "support"
 NODE = BIN.parent / "node_modules"
 PROGRAM = [sys.executable, "-m", "toolcall_pipeline", "serve"]
@@ -90,7 +91,7 @@ def make_client(target: Any, mode: str, **options: Any) -> Any:
 
 
 def start_over_stdio(command: list[str]) -> Any:
-    """What reaches a server in a process of its own, over stdin and stdout."""
+    """A transport to a server in a process of its own, over stdin and stdout."""
     stdio: Any = import_module("mcp.client.stdio")
     parameters = stdio.StdioServerParameters(command=command[0], args=command[1:], cwd=str(DESKS), env=environment())
     return stdio.stdio_client(parameters)
@@ -372,6 +373,20 @@ async def test_a_tool_asks_the_client() -> None:
         assert text_of(await client.call_tool("ask", {})) == "decline"
 
 
+def make_app_with_tokens(server: Any) -> Any:
+    """The HTTP application of a server that takes each token for the name of its principal."""
+    provider: Any = import_module("mcp.server.auth.provider")
+
+    class Verifier:
+        async def verify_token(self, token: str) -> Any:
+            return provider.AccessToken(token=token, client_id="client", scopes=[], subject=token) if token else None
+
+    auth = import_module("mcp.server.auth.settings").AuthSettings(
+        issuer_url=URL, resource_server_url=f"{URL}/mcp", validate_token_resource=False
+    )
+    return server.streamable_http_app(auth=auth, token_verifier=Verifier())
+
+
 async def test_the_client_of_a_token_is_the_principal() -> None:
     """With the SDK's own middleware for tokens; without a token nobody gets in."""
     tools = ToolRegistry()
@@ -380,18 +395,8 @@ async def test_the_client_of_a_token_is_the_principal() -> None:
     async def who(context: ToolContext) -> str:
         return context.principal
 
-    provider: Any = import_module("mcp.server.auth.provider")
-
-    class Verifier:
-        async def verify_token(self, token: str) -> Any:
-            return provider.AccessToken(token=token, client_id="client", scopes=[], subject=token) if token else None
-
-    here = "http://127.0.0.1:8000"
-    auth = import_module("mcp.server.auth.settings").AuthSettings(
-        issuer_url=here, resource_server_url=f"{here}/mcp", validate_token_resource=False
-    )
     server = make_server(standard(tools))
-    app = server.streamable_http_app(auth=auth, token_verifier=Verifier())
+    app = make_app_with_tokens(server)
     web: Any = import_module("httpx2")
     params = {"name": "who", "arguments": {}, "_meta": MODERN}
     headers = {
@@ -402,9 +407,9 @@ async def test_the_client_of_a_token_is_the_principal() -> None:
     }
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     async with server.session_manager.run(), web.AsyncClient(transport=web.ASGITransport(app=app)) as client:
-        refused = await client.post(f"{here}/mcp", json=message, headers=headers)
+        refused = await client.post(f"{URL}/mcp", json=message, headers=headers)
         assert refused.status_code == 401
-        answer = await client.post(f"{here}/mcp", json=message, headers={**headers, "authorization": "Bearer ann"})
+        answer = await client.post(f"{URL}/mcp", json=message, headers={**headers, "authorization": "Bearer ann"})
         assert answer.json()["result"]["content"][0]["text"] == '["client",null,"ann"]'
 
 

@@ -147,7 +147,7 @@ async def test_control_flow_of_the_framework_passes_untouched() -> None:
 
 @pytest.mark.parametrize("bind", [False, True])
 async def test_a_conversation_is_one_whatever_tools_are_offered(bind: bool) -> None:
-    """What failed among other tools is compared with, counted and forgotten as if the tools had not changed."""
+    """A failure among other tools is compared with, counted and forgotten as if the tools had not changed."""
 
     def build(tools: ToolRegistry, **options: Any) -> Pipeline:
         made = standard(tools, **options)

@@ -112,7 +112,7 @@ NEARLY_JSON = [
 
 @pytest.mark.parametrize("text", NEARLY_JSON, ids=[ascii(text[:30]) for text in NEARLY_JSON])
 async def test_a_text_that_may_hold_a_field_is_withheld(text: str) -> None:
-    """What names a field, or its last step, and is not JSON that has one meaning is not told."""
+    """A text that names a field, or its last step, and is not JSON of one meaning is not told."""
     assert await told(text, Redact(["iban"])) == MARK
     assert await told({"t": [text]}, Redact(["customer.iban"])) == {"t": [MARK]}
 

@@ -293,7 +293,7 @@ def taking_each(hints: Mapping[str, Any], optional: frozenset[str]) -> Callable[
 def test_a_builtin_type_is_read_as_pydantic_reads_it(
     hints: dict[str, Any], optional: frozenset[str], sent: list[dict[str, Any]]
 ) -> None:
-    """What is known of builtin types joins to the schema and the values of the same types with a note beside them.
+    """The parts of builtin types join to the schema and the values of the same types with a note beside them.
 
     A type with a note beside it is read anew each time, with its whole signature.
     """

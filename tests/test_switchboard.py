@@ -130,7 +130,7 @@ async def test_what_is_switched_is_closed_everywhere(
 
 @pytest.mark.parametrize("what", [{"everything": True}, {"tool": "late"}])
 async def test_a_tool_that_is_registered_later_is_closed(make_store: MakeStore, what: dict[str, Any]) -> None:
-    """What stands for everything, or for its name, holds for it at once: it is not offered, suggested or run."""
+    """A rule for everything, or for its name, holds for it at once: it is not offered, suggested or run."""
     shop, store = Shop(), make_store()
     late = ToolRegistry().tool(name="late")(lambda: shop.ran.append("late"))
     async with standard(shop.tools, store=store) as pipeline, operate(store) as board:

@@ -142,7 +142,7 @@ def make_rows() -> list[CountedRow]:
 
 
 def _user_rows(read: Call, write: Call) -> list[CountedRow]:
-    """What users put around tools: a time limit, a conversation, and both with a ledger, as in the README's agent."""
+    """Rows of what users put around tools: a time limit, a conversation, both with a ledger as the README's agent."""
     limited = around_all(timeout=60)
     talk = around_all().with_(conversation="talk")
     agent = limited.before("retry", Ledger(repeats="replay")).with_(conversation="talk")

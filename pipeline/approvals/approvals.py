@@ -259,7 +259,7 @@ def _describe_decision(row: Row) -> Row:
 
 
 def _check_arguments(row: Row, arguments: object) -> Row:
-    """What edited arguments change in a record, before all stages judge them; SetupError if the schema refuses them."""
+    """The fields of a record that edited arguments change, before stages judge them; SetupError if they do not fit."""
     if row["sent"] is None:
         raise SetupError(
             f"approve: the arguments of {row['tool']!r} hold secrets and are not kept, so nobody can edit them"

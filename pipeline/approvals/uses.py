@@ -95,7 +95,7 @@ class Uses:
         return bool(row["owner"]) and await lives(self._store, row["owner"], row["id"])
 
     async def learn(self, call: ValidCall, kept: Kept, *, is_resumed: bool) -> Outcome | None:
-        """What became of a call whose owner died; None: the record says it by now, or it is approved again."""
+        """The end of a call whose owner died; None: the record says it by now, or it is approved again."""
         row = kept.row
         now = await self._requests.find(row["id"])
         if now is None or now.version != kept.version:

@@ -195,7 +195,7 @@ def open_pipeline(pipeline: Pipeline, target: str) -> AbstractAsyncContextManage
 
 @asynccontextmanager
 async def open_named(opens: AbstractAsyncContextManager[T], name: str, why: str = "") -> AsyncGenerator[T]:
-    """What is open in the block; CommandError if it does not open. One that does not close is logged: results hold."""
+    """The open thing for a block; CommandError if it does not open. A fault on closing is logged: the results hold."""
     opened = ended = False
     try:
         async with opens as found:

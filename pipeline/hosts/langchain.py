@@ -245,7 +245,7 @@ def _find_words(tool: BaseTool | None, call: Call) -> str | None:
 
 @attrs.frozen
 class _Reply:
-    """What is known of a reply of the model before it comes."""
+    """The facts about a reply of the model before it comes."""
 
     pipeline: Pipeline  # for the tools that the model was offered
     outputs: Collection[str]  # tools by which it gives a structured answer: LangChain reads these calls itself

@@ -134,7 +134,7 @@ class KnownClients:
 
 
 class _OfPrincipal(Conversation):
-    """What is undecided of the calls of a principal, for ten minutes."""
+    """The undecided calls of a principal, for ten minutes."""
 
     def __init__(self, principal: str, clients: KnownClients) -> None:
         super().__init__()

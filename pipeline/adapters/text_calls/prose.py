@@ -63,7 +63,7 @@ _SENTENCE = re.compile(r"[.!?\u3002\uff01\uff1f](?:\s+|$)")
 
 
 def end_of_hidden(text: str, mark: str, place: int) -> int:
-    """Where the thought, or the code that is shown, ends that begins with a mark; the end of the text if nowhere."""
+    """The place behind a thought, or shown code, that begins with a mark; the end of the text if it does not end."""
     end = ENDS.get(mark)
     if (
         end is not None

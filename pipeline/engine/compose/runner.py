@@ -76,7 +76,7 @@ class ReportRequest:
 
 @attrs.frozen
 class _Memory:
-    """What the calls of tools that change something ask and tell: `once.in_process`, loaded before the first one."""
+    """`once.in_process`, which calls of tools that change something ask and tell; loaded before the first one."""
 
     scope_of: Callable[[Call], Conversation | None]
     run: Callable[..., Awaitable[Outcome]]
