@@ -256,6 +256,22 @@ async def test_the_words_of_an_authors_own_check(caplog: pytest.LogCaptureFixtur
     assert "not a word of ours" in caplog.text
 
 
+async def test_one_check_under_two_names_is_told_by_the_name_that_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """The log of a call without a report and its report name the same one of two stages that run one function."""
+    seen = list[ResolvedCall]()
+
+    def every_second(call: ResolvedCall) -> ResolvedCall | Failure[Denied]:
+        seen.append(call)
+        return call if len(seen) % 2 else Failure(Denied("second"))
+
+    first = make().after("available", every_second, name="first")
+    pipeline = first.after("first", every_second, name="second")
+    with caplog.at_level(logging.INFO, LOGGER):
+        await pipeline.call("find", {"word": "a"})
+    assert [vars(each).get("toolcall.decided_by") for each in caplog.records] == ["second"]
+    assert (await pipeline.report(Call("find", {"word": "a"}))).decided_by == "second"
+
+
 async def test_the_waits_of_a_call_are_measured() -> None:
     """The total wait between the attempts is an attribute of the call's span, a histogram, and in the report."""
     exported, reader = Exported(), InMemoryMetricReader()
