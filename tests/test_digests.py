@@ -182,6 +182,8 @@ LOOSE: list[tuple[Any, Any, Any, bool]] = [
     ("1", "1.0", _TEXT, False),
     ("007", 7, _BOTH, False),
     (1, 1.0, _BOTH, True),
+    (Fraction(1, 2), 1, _BOTH, False),
+    (Fraction(7), 7, _BOTH, True),
     (True, "true", {"anyOf": [{"type": "boolean"}, {"type": "string"}]}, False),
     (True, 1, _BOTH, False),
     (["a "], ["a"], {"type": "array", "items": _TEXT}, True),
