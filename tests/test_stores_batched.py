@@ -61,12 +61,13 @@ async def test_memory_is_swept_when_the_keys_have_doubled() -> None:
         for number in range(1_023):
             await store.write(Change(f"new{number}", b""))
         assert repr(store) == "Memory(1024 keys)"
-        for number in range(1_023):
+        for number in range(1_022):
             await store.write(Change(f"old{number}", b"", ANY, 1.0))
         clock.advance(1.0)
-        assert repr(store) == "Memory(2047 keys)"
         await store.write(Change("b", b""))
-        assert repr(store) == "Memory(1025 keys)"
+        assert repr(store) == "Memory(2047 keys)"
+        await store.write(Change("c", b""))
+        assert repr(store) == "Memory(1026 keys)"
 
 
 @pytest.mark.parametrize("count", [0, 1, 499, 500, 501, 1_000])
