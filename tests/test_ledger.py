@@ -908,3 +908,30 @@ async def test_successes_that_are_replayed() -> None:
         shop.answer = None
         assert await ask("3", amount=8) == {"n": 5}
     assert asked == [{"n": 1}, {"n": 2}, {"n": 2}, {"n": 2}, {"n": 3}]
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "left"),
+    [
+        ({}, None, ["d/"]),
+        ({}, ToolFailed("no"), ["d/"]),
+        ({}, RuntimeError("broke"), ["d/", "i/"]),
+        ({"repeats": "replay"}, None, ["d/", "r/"]),
+    ],
+)
+async def test_what_an_ended_call_leaves_expires(options: Any, answer: Any, left: list[str]) -> None:
+    """Each row of a call that has ended is there for ``keep`` seconds after its end, and no longer."""
+    with FakeClock() as clock:
+        shop = Shop(keep=60.0, **options)
+        shop.answer = answer
+        async with shop.pipeline:
+            await shop.pipeline(Call("charge", {"amount": 7}, "a", conversation="thread", reply="1"))
+
+        async def list_kinds() -> list[str]:
+            return [key[:2] async for key, _ in shop.store.scan() if key[:2] in ("d/", "i/", "r/")]
+
+        assert await list_kinds() == left
+        clock.advance(59.5)
+        assert await list_kinds() == left
+        clock.advance(0.5)
+        assert await list_kinds() == []
