@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Event
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 
 from toolcall_pipeline import SetupError
@@ -61,14 +64,15 @@ async def test_memory_is_swept_when_the_keys_have_doubled() -> None:
         for number in range(1_023):
             await store.write(Change(f"new{number}", b""))
         assert repr(store) == "Memory(1024 keys)"
-        for number in range(1_023):
+        for number in range(1_022):
             await store.write(Change(f"old{number}", b"", ANY, 1.0))
             if number == 1_000:
                 clock.advance(1.0)  # to look for them now would be to look at all keys with each write
         clock.advance(1.0)
-        assert repr(store) == "Memory(2047 keys)"
         await store.write(Change("b", b""))
-        assert repr(store) == "Memory(1025 keys)"
+        assert repr(store) == "Memory(2047 keys)"
+        await store.write(Change("c", b""))
+        assert repr(store) == "Memory(1026 keys)"
 
 
 @pytest.mark.parametrize("count", [0, 1, 499, 500, 501, 1_000])
@@ -208,6 +212,45 @@ async def test_while_a_store_is_away_one_call_tries(monkeypatch: pytest.MonkeyPa
                 await store.get("a")
             assert await store.get("a") is not None  # a quick refusal is tried again at once
             assert await store.get("b") is not None
+
+
+class _Stuck(Far):
+    """A store whose server answers once the test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered, self.let = Event(), Event()
+        self.let.set()
+
+    def _run(self, connection: Line, jobs: Sequence[Job]) -> None:
+        self.entered.set()
+        self.let.wait(5.0)
+        super()._run(connection, jobs)
+
+
+async def test_while_one_call_tries_the_others_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that tries after the pause is alone for as long as it may take; others hear at once what was wrong."""
+    now = [100.0]
+    monkeypatch.setattr(batched, "monotonic", lambda: now[0])
+    async with _Stuck() as store:
+        store.running = _Slow("away", now, 0.5)
+        with pytest.raises(StoreError, match="away"):
+            await store.get("a")
+        now[0] += 5.001
+        store.entered.clear()
+        store.let.clear()
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(store.get, "a")
+                assert await anyio.to_thread.run_sync(store.entered.wait, 5.0)
+                for since in (0.0, 2.5, 2.49):
+                    now[0] += since
+                    with pytest.raises(StoreError, match="away"):
+                        await store.get("b")
+                store.let.set()
+        finally:
+            store.let.set()
+        assert await store.get("b") is not None
 
 
 class _Slow(OSError):
