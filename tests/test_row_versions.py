@@ -204,3 +204,13 @@ async def test_a_row_of_a_later_release_stops_the_ledger(store: Any) -> None:
         with pytest.raises(StoreError, match="later release"):
             await till.ledger.undecided()
     assert till.done == [(1, "Ann")]
+
+
+async def test_rows_of_this_release_are_not_old(store: Any) -> None:
+    """A store that holds them alone is not looked through again for those of the release before."""
+    async with store:
+        for kind in ("i/", "d/", "r/"):
+            await store.write(Change(f"{kind}a", b'{"v": 2}'))
+        assert not await read_mark(store)
+        await store.write(Change("r/b", b"{}"))
+        assert await read_mark(store) is isinstance(store, Memory)  # another process finds its mark, and looks no more

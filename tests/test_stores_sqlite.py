@@ -594,7 +594,7 @@ async def test_a_connection_that_broke_is_made_anew(path: Path, monkeypatch: pyt
             if not is_replaced:
                 assert await store.get("a") is not None
                 continue
-            path.unlink()
+            await anyio.Path(path).unlink()
             with pytest.raises(StoreError, match="removed or replaced"):
                 await store.get("a")
 
