@@ -286,21 +286,3 @@ async def test_a_statement_has_less_than_a_thousand_values(count: int, tmp_path:
         assert await store.write(*changes) is not None
         assert len([key async for key, _ in store.scan()]) == count
         assert len(pages) == count // 500 + 1
-
-
-async def test_while_one_call_tries_the_others_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are refused at once for as long as that call may wait, and then the next one tries."""
-    now = [1_000.0]
-    monkeypatch.setattr(batched, "monotonic", lambda: now[0])
-    async with Far() as store:
-        inside: Any = store
-        store.running = OSError("away")
-        with pytest.raises(StoreError, match="away"):
-            await store.get("a")
-        inside._refuse_while_away()  # this one tries, and gets no answer
-        for since in (0.0, 2.5, 4.9):
-            now[0] = 1_000.0 + since
-            with pytest.raises(StoreError, match="away"):
-                await store.get("a")
-        now[0] = 1_005.0
-        assert await store.get("a") is not None
