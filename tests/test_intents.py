@@ -361,12 +361,12 @@ def test_what_verify_would_be_told_goes_first() -> None:
     assert lost[0].call is None
 
 
-@pytest.mark.parametrize("verify", [None, lambda call, key: None])
-def test_a_call_that_is_decided_takes_no_room(verify: Any) -> None:
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_a_call_that_is_decided_takes_no_room(*, is_asked: bool) -> None:
     """Once each lost call is decided there is as much room as before the first of them, and no more."""
     tools = ToolRegistry()
 
-    @tools.tool(verify=verify)
+    @tools.tool(verify=(lambda call, key: None) if is_asked else None)
     async def act(n: int) -> None: ...
 
     kept = Conversations(max_bytes=4_500)
@@ -380,10 +380,8 @@ def test_a_call_that_is_decided_takes_no_room(verify: Any) -> None:
         for each in lost[:4]:
             held.decide(each)
         assert len(kept) == 0
-    for call in calls:
-        held = kept.add(call, Lost.of(call, call.params, "", liftable=False))
-    assert held is not None
-    assert held.is_full(act)
+    filled = [kept.add(call, Lost.of(call, call.params, "", liftable=False)) for call in calls]
+    assert filled[-1].is_full(act)
 
 
 @pytest.mark.parametrize("effect", ["mutating", "keyed"])
