@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from html.parser import HTMLParser
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any
@@ -22,6 +23,7 @@ from toolcall_pipeline import Call, Secret, ToolFailed, ToolRegistry
 from toolcall_pipeline.cli.commands import toolcall
 from toolcall_pipeline.journal import JournalFile, explain, read_forms, replay, summarise
 from toolcall_pipeline.journal.page import write_page
+from toolcall_pipeline.journal.summary import find_next
 from toolcall_pipeline.middlewares import Validate, standard
 from toolcall_pipeline.stores import SQLite
 
@@ -364,3 +366,21 @@ async def test_the_next_step_is_taken_in_the_next_reply(
         "gave up": "sent no other call",
     }
     assert any(sentence[next(iter(steps))] in each for each in explain(failed, forms))
+
+
+def test_a_reply_of_very_many_calls_is_looked_at_in_part() -> None:
+    """A model may fail a thousand times in a reply, and the time of a report is not the square of that."""
+
+    def form(reply: str) -> dict[str, Any]:
+        return {
+            "name": "ad",
+            "tool": None if reply == "r0" else "find",
+            "reply": reply,
+            "error": {},
+            "kind": "not_found",
+        }
+
+    failed, first = form("r0"), form("r1") | {"name": "find"}
+    rest = iter([form("r1") | {"name": "find"} for _ in range(1_000)])
+    assert find_next(failed, chain([form("r0")] * 1_000, [first], rest)) is first
+    assert len(list(rest)) > 800

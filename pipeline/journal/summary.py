@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import attrs
@@ -13,6 +14,7 @@ from .faults import find_fault
 from .recovery import NO_TOOL, Recoveries, Share, is_answer, is_of_reply, list_suggestions
 
 _PERCENTILES: Final = (0.5, 0.9, 0.99)
+_MOST_CALLS: Final = 100  # of a reply that are looked at for the answer to a failure: else the time is quadratic
 _MOST_NAMES: Final = 1_000  # principals, and the like; those beyond are counted together
 _REST: Final = "(others)"
 _MOST_TIMES: Final = 100_000  # durations of one tool that are kept for its percentiles
@@ -203,13 +205,12 @@ class _Reply:
 def find_next(failed: Form, later: Iterable[Form]) -> Form | None:
     """The next step after a failure, among the later calls of its conversation.
 
-    That is the first call of the next reply that answers the failure, else the first call of that reply.
+    That is the first call of the next reply that answers the failure, among its first 100, else its first call.
     """
     suggested = list_suggestions(failed)
     first: Form | None = None
-    for form in later:
-        if is_of_reply(failed, form):
-            continue
+    of_others = (form for form in later if not is_of_reply(failed, form))
+    for form in islice(of_others, _MOST_CALLS):
         if first is not None and not is_of_reply(first, form):
             break
         if is_answer(failed, form, suggested):
