@@ -107,8 +107,8 @@ class FailureFinisher:
         if type(error) is OutcomeUnknown:
             error = self._without_closed(error)
         if mask is not None and not (type(error) is InvalidParams and error.schema is not None):
-            # A parser makes its texts without secrets. The copy is of the same stage.
-            error = mask.error(error).made_by(error.maker)
+            masked = mask.error(error)  # a parser makes its texts without secrets
+            error = masked if masked is error else masked.made_by(error.maker)
         self._log(call, tool, error, mask, decision)
         return self._give(call, reached, error, outcome)
 
