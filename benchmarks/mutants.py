@@ -66,7 +66,7 @@ TESTS = {
     "stage_state": "test_plain_data.py test_cache.py test_circuit_breaker.py test_concurrency.py test_loop_guard.py "
     "test_quota.py test_rate_limit.py test_read_result.py test_shared_limits.py test_strict_keys.py "
     "test_switchboard.py",
-    "stores": "test_stores.py test_stores_*.py test_shared_limits.py",
+    "stores": "test_stores.py test_stores_*.py test_shared_limits.py test_store_durations.py test_watch_store.py",
     "telemetry": "test_trace*.py test_metrics.py test_events.py test_log*.py test_span_places.py test_deferred.py "
     "test_configure.py test_flush_deferred.py test_live_events.py test_own_attributes.py test_agents.py "
     "test_assert_trace.py test_secret*.py test_decided_by.py",

@@ -361,29 +361,6 @@ def test_what_verify_would_be_told_goes_first() -> None:
     assert lost[0].call is None
 
 
-@pytest.mark.parametrize("is_asked", [False, True])
-def test_a_call_that_is_decided_takes_no_room(*, is_asked: bool) -> None:
-    """Once each lost call is decided there is as much room as before the first of them, and no more."""
-    tools = ToolRegistry()
-
-    @tools.tool(verify=(lambda call, key: None) if is_asked else None)
-    async def act(n: int) -> None: ...
-
-    kept = Conversations(max_bytes=4_500)
-    calls = [Call("act", {"n": n}, conversation="c").resolved(act).validated({"n": n}) for n in range(5)]
-    for _ in range(3):
-        lost = [Lost.of(call, call.params, "", liftable=False) for call in calls]
-        for each, call in zip(lost[:4], calls, strict=False):
-            assert not kept.add(call, each).is_full(act)
-        held = kept.find(calls[0])
-        assert held is not None
-        for each in lost[:4]:
-            held.decide(each)
-        assert len(kept) == 0
-    filled = [kept.add(call, Lost.of(call, call.params, "", liftable=False)) for call in calls]
-    assert filled[-1].is_full(act)
-
-
 @pytest.mark.parametrize("effect", ["mutating", "keyed"])
 async def test_a_conversation_without_room_gets_no_more_of_a_tool(effect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told why, before a body runs; other tools, other conversations and an hour later it goes on."""

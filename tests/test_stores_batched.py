@@ -6,11 +6,8 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Event
 from typing import Any
 
-import anyio
-import anyio.to_thread
 import pytest
 
 from toolcall_pipeline import SetupError
@@ -215,43 +212,22 @@ async def test_while_a_store_is_away_one_call_tries(monkeypatch: pytest.MonkeyPa
             assert await store.get("b") is not None
 
 
-class _Stuck(Far):
-    """A store whose server answers once the test lets it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.entered, self.let = Event(), Event()
-        self.let.set()
-
-    def _run(self, connection: Line, jobs: Sequence[Job]) -> None:
-        self.entered.set()
-        self.let.wait(5.0)
-        super()._run(connection, jobs)
-
-
 async def test_while_one_call_tries_the_others_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that tries after the pause is alone for as long as it may take; others hear at once what was wrong."""
-    now = [100.0]
+    """They are refused at once for as long as that call may wait, and then the next one tries."""
+    now = [1_000.0]
     monkeypatch.setattr(batched, "monotonic", lambda: now[0])
-    async with _Stuck() as store:
-        store.running = _Slow("away", now, 0.5)
+    async with Far() as store:
+        inside: Any = store
+        store.running = OSError("away")
         with pytest.raises(StoreError, match="away"):
             await store.get("a")
-        now[0] += 5.001
-        store.entered.clear()
-        store.let.clear()
-        try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(store.get, "a")
-                assert await anyio.to_thread.run_sync(store.entered.wait, 5.0)
-                for since in (0.0, 2.5, 2.49):
-                    now[0] += since
-                    with pytest.raises(StoreError, match="away"):
-                        await store.get("b")
-                store.let.set()
-        finally:
-            store.let.set()
-        assert await store.get("b") is not None
+        inside._refuse_while_away()  # this one tries, and gets no answer
+        for since in (0.0, 2.5, 4.9):
+            now[0] = 1_000.0 + since
+            with pytest.raises(StoreError, match="away"):
+                await store.get("a")
+        now[0] = 1_005.0
+        assert await store.get("a") is not None
 
 
 class _Slow(OSError):

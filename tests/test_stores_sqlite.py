@@ -551,8 +551,8 @@ async def test_what_passes_between_two_processes(
 
 def test_the_time_of_so_many_files_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that tells no boot loses no time of 256 files that one process had open, and keeps no more."""
-    clocks = Clocks(monkeypatch)
-    monkeypatch.setattr(file_time, "_LAST", {})
+    clocks, remembered = Clocks(monkeypatch), dict[object, object]()
+    monkeypatch.setattr(file_time, "_LAST", remembered)
     clocks.boot = ""
     db = sqlite3.connect(":memory:")
     first = file_time.FileTime(db, 0).at
@@ -562,7 +562,7 @@ def test_the_time_of_so_many_files_is_remembered(monkeypatch: pytest.MonkeyPatch
     assert file_time.FileTime(db, 0).at == first + 1000.0
     for number in range(1000):
         file_time.FileTime(db, f"{number}")
-        assert len(file_time._LAST) <= 256  # pyright: ignore[reportPrivateUsage]
+        assert len(remembered) <= 256
     db.close()
 
 
