@@ -46,7 +46,8 @@ Check: TypeAlias = Callable[[In], Out | Success[Out] | Failure[ToolError]]
 AnyStage: TypeAlias = Check[Any, Any] | Middleware[Any, Any] | Observer  # placed by name: checked when it is built
 Role: TypeAlias = Literal["observe", "check", "wrap", "end"]
 
-_PHASES: dict[str, Any] = {cls.__name__: cls for cls in (Call, ResolvedCall, ValidCall)}
+# What an annotation may use besides the globals of its function.
+_KNOWN: dict[str, Any] = {"Handler": Handler} | {cls.__name__: cls for cls in (Call, ResolvedCall, ValidCall)}
 _HAS_ITS_OWN_SIGNATURE = (FunctionType, MethodType, functools.partial)
 _ROLE_BY_ARITY: dict[int | None, Role] = {1: "check", 2: "wrap"}
 _ARITY = {"check": 1, "wrap": 2, "end": 1}
@@ -180,12 +181,11 @@ class Stage:
 
     def phases(self) -> tuple[type[Call], type[Call]]:
         """The phases that it takes and hands on; any call where it is not annotated."""
-        names: dict[str, Any] = {"Handler": Handler}
         if self.role == "check":
-            return read_check_phases(self.run, names)
+            return _read_check_phases(self.run)
         if self.role == "wrap":
-            return read_middleware_phases(self.run, names)
-        takes = _read_taken(self.run, names)
+            return _read_middleware_phases(self.run)
+        takes = _read_taken(self.run)
         return takes, takes
 
 
@@ -253,25 +253,24 @@ def _reason(stage: Stage) -> str:
     return reason.partition("\n")[0]
 
 
-def read_check_phases(check: Callable[..., Any], names: dict[str, Any]) -> tuple[type[Call], type[Call]]:
+def _read_check_phases(check: Callable[..., Any]) -> tuple[type[Call], type[Call]]:
     """Return the phase that a check takes, and the one that it returns on success.
 
-    An annotation that is missing, or that cannot be evaluated, means any call. ``names`` is what an annotation may
-    use besides the globals of the function.
+    An annotation that is missing, or that cannot be evaluated, means any call.
     """
     signature = inspect.signature(check)
-    takes = _read_taken(check, names)
-    returned = _evaluate(check, signature.return_annotation, names)
+    takes = _read_taken(check)
+    returned = _evaluate(check, signature.return_annotation)
     return takes, max(takes, *(_phase_of(each) for each in get_args(returned) or (returned,)), key=depth)
 
 
-def read_middleware_phases(middleware: Callable[..., Any], names: dict[str, Any]) -> tuple[type[Call], type[Call]]:
-    """Return the phase that a middleware takes, and the one that it hands to ``call_next``; see `read_check_phases`."""
+def _read_middleware_phases(middleware: Callable[..., Any]) -> tuple[type[Call], type[Call]]:
+    """Return the phase that a middleware takes, and the one that it hands to ``call_next``; see `_read_check_phases`."""
     signature = inspect.signature(middleware)
-    takes = _read_taken(middleware, names)
+    takes = _read_taken(middleware)
     if len(signature.parameters) == 1:
         return takes, takes
-    handler = _evaluate(middleware, list(signature.parameters.values())[1].annotation, names)
+    handler = _evaluate(middleware, list(signature.parameters.values())[1].annotation)
     while get_origin(handler) is Annotated:
         handler = get_args(handler)[0]
     arguments: Any = get_args(handler)
@@ -284,17 +283,17 @@ def depth(phase: type[Call]) -> int:
     return len(phase.__mro__)
 
 
-def _read_taken(function: Callable[..., Any], names: dict[str, Any]) -> type[Call]:
+def _read_taken(function: Callable[..., Any]) -> type[Call]:
     first = next(iter(inspect.signature(function).parameters.values()), None)
-    return Call if first is None else _phase_of(_evaluate(function, first.annotation, names))
+    return Call if first is None else _phase_of(_evaluate(function, first.annotation))
 
 
 @or_default(None)
-def _evaluate(function: Callable[..., Any], annotation: Any, names: dict[str, Any]) -> Any:
+def _evaluate(function: Callable[..., Any], annotation: Any) -> Any:
     """One annotation by itself: the others may use names that exist for the type checkers only."""
     if not isinstance(annotation, str):
         return annotation
-    known = {**_PHASES, **names, **getattr(unwrap(function), "__globals__", {})}
+    known = {**_KNOWN, **getattr(unwrap(function), "__globals__", {})}
     return eval(annotation, known)  # noqa: S307  # the author's own source
 
 
