@@ -27,10 +27,6 @@ _Read: TypeAlias = Callable[[Any, Crashed], ToolError]  # what Classify finds fo
 _LONG_WAIT = 1_000_000  # ns; a middleware that worked longer than this before it called on is shown with that part
 
 
-def _no_parts() -> list[_Part]:  # a factory: list[_Part]() takes ten times as long
-    return []
-
-
 def compile_recorded(stages: Sequence[Stage]) -> Handler[Any]:
     """Compile the stages inside of the first checks.
 
@@ -172,8 +168,8 @@ class _StageTimes:
     """The own time of a middleware: all parts of its time while no run of its inside is under way."""
 
     alone_since: int  # ns, perf_counter_ns: when the current part began
+    parts: list[_Part]  # from and until; empty: the stage has not called on
     running: int = 0  # runs of the inside that are under way
-    parts: list[_Part] = attrs.field(factory=_no_parts)  # from and until; empty: the stage has not called on
 
     def enter_inside(self, now: int) -> None:
         if not self.running:
@@ -212,7 +208,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
     repeats, runs_body = stage.placement.repeats, stage.placement.runs_body
     inner_attempt = _recorded_attempt(inner, read)
 
-    def watched(call: Any, call_next: Handler[Any]) -> Any:
+    def watched(call: Any, call_next: Handler[Any]) -> Any:  # for each call: `call_next` is a closure of the one call
         return watch_stage(run, call_next, runs_body=runs_body)(call)
 
     # One that never runs the body needs its guards kept, no more, and `call_next` below keeps them.
@@ -224,7 +220,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
         attempt, place = report.attempt, report.place  # of this stage; a run of the inside may change them meanwhile
         context = get_current()
         answers: list[Any] = []  # of the inside
-        times = _StageTimes(perf_counter_ns())
+        times = _StageTimes(perf_counter_ns(), [])
 
         async def call_next(call: Any) -> Outcome:
             now = perf_counter_ns()

@@ -27,22 +27,6 @@ if TYPE_CHECKING:
     from ..call import Call, Outcome
 
 
-def _no_decisions() -> list[RetryDecision]:
-    return []
-
-
-def _no_progress() -> list[Progress]:
-    return []
-
-
-def _no_stages() -> list[StageRow]:
-    return []
-
-
-def _no_attempts() -> list[AttemptRow]:
-    return []
-
-
 @attrs.define(eq=False, repr=False)
 class CallReport:
     """All that happened to one call, as far as it may be recorded.
@@ -73,11 +57,10 @@ class CallReport:
     started_at: int = 0
     outcome: Outcome | None = None
     repairs: tuple[Repair, ...] = ()
-    # The factories are functions of this module: list[X]() takes ten times as long, and a cast is one more call.
-    decisions: list[RetryDecision] = attrs.field(factory=_no_decisions)
-    progress: list[Progress] = attrs.field(factory=_no_progress)
-    rows: list[StageRow] = attrs.field(factory=_no_stages, repr=False)
-    attempt_rows: list[AttemptRow] = attrs.field(factory=_no_attempts, repr=False)
+    decisions: list[RetryDecision] = attrs.field(factory=list[RetryDecision])
+    progress: list[Progress] = attrs.field(factory=list[Progress])
+    rows: list[StageRow] = attrs.field(factory=list[StageRow], repr=False)
+    attempt_rows: list[AttemptRow] = attrs.field(factory=list[AttemptRow], repr=False)
     _redacted: RedactedCall | None = attrs.field(default=None, repr=False)
     replayed: bool = attrs.field(default=False, kw_only=True)
     _form: dict[str, Any] | None = attrs.field(default=None, repr=False, kw_only=True)  # that it was read from
