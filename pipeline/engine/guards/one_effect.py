@@ -40,9 +40,8 @@ class OneEffect(Bodies):
     happened: bool = False  # a body said so
     raised: bool = False  # that body raised an exception, which is no `ToolFailed`
     said: Outcome | None = attrs.field(default=None, repr=False)  # what that body answered, if it failed
-    unsure: int = (
-        0  # middlewares that the call entered and that did not call on, and do not say whether they run bodies
-    )
+    # Middlewares that the call entered and that did not call on, and do not say whether they run bodies.
+    unsure: int = 0
     closed: bool = False  # the call was answered with a failure: no body begins any more
     lock: Lock = attrs.field(factory=Lock)  # of the call; `Guards.add` sets it
     is_settled: bool = False  # ``verify=`` was asked what became of it
