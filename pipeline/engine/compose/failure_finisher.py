@@ -43,10 +43,9 @@ class FailureFinisher:
 
     Attributes:
         leading: The checks at the front.
-        answering: The stages inside of them that can answer for the call.
+        inner: The stages inside of them.
         registries: The registries of the pipeline's tools.
         resolve: The check that finds the tool, if it stands behind another stage. None: it stands at the front.
-        inner: All stages inside of the checks at the front.
         foreign_text: Whether texts of others are logged of a tool with secrets.
         wording: What the errors carry, for whoever renders them later. None: as by default.
         last: What the model read last; made for the first failure in a conversation, and one at most. Runners
@@ -54,10 +53,9 @@ class FailureFinisher:
     """
 
     leading: Sequence[Stage]
-    answering: Sequence[Stage]
+    inner: Sequence[Stage]
     registries: Sequence[ToolView]
     resolve: Any
-    inner: Sequence[Stage]
     foreign_text: ForeignText = "withhold"
     wording: Wording | None = None
     last: list[LastFailures] = attrs.field(repr=False, factory=list["LastFailures"])
@@ -140,7 +138,8 @@ class FailureFinisher:
         if failed and type(cast("Failure[Any]", outcome).failure()) in ERROR_TYPES:
             return None
         of_checks = self.leading if failed else ()  # of other values of a check the runner knows already
-        return Crashed(cast("Exception", explain_answer([*of_checks, *self.answering], outcome)))
+        answering = [stage for stage in self.inner if stage.placement.runs_body is not False] or self.inner
+        return Crashed(cast("Exception", explain_answer([*of_checks, *answering], outcome)))
 
     def _is_without_secrets(self, call: object, reached: object) -> bool:
         """Whether no text of the failure can hold a secret: most tools declare none."""

@@ -141,27 +141,25 @@ class Runner:
         redact = promises.redact_with(getattr(each.obj, "redact", None) for each in observers)
         self.redaction = RedactionPolicy(registries, redact, foreign_text)
         gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
-        self._guards_of_callers = Guards.of_calls(gates, Origin(ref(self)), board=board)
+        # Those of a tool that may call on through its context tell it where the call came from.
+        self._guards_with_origin = Guards.of_calls(gates, Origin(ref(self)), board=board)
         # What a person has changed goes through all stages again, so that stage must know them.
         asks = any(stage.placement.kind == "approve" for stage in stages)
-        self._guards_of_reads = self._guards_of_callers if asks else Guards.of_calls(gates, board=board)
+        self._guards = self._guards_with_origin if asks else Guards.of_calls(gates, board=board)
         self._has_ledger = any(stage.placement.kind == "ledger" for stage in stages)
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
-        answering = [stage for stage in inner[leading:] if stage.placement.runs_body is not False] or inner[leading:]
-        resolve_behind = self._find if first is None else None
+        # Both are empty until a call needs one: runners share the lists, and all threads take the first entry.
+        self._memories: list[_Memory] = [] if like is None else like._memories  # noqa: SLF001
         self.last_failures: list[LastFailures] = [] if like is None else like.last_failures
         self._finish = FailureFinisher(
             self._leading,
-            answering,
-            registries,
-            resolve_behind,
             inner[leading:],
+            registries,
+            self._find if first is None else None,
             foreign_text,
             wording,
             self.last_failures,
         ).finish
-        self._memory: _Memory | None = None
-        self._memories: dict[None, _Memory] = {} if like is None else like._memories  # noqa: SLF001  # at most the one
         self._promises = promises
         self._compile(stages)
         if not has_check(stages):
@@ -174,7 +172,7 @@ class Runner:
         first = 0 if self._resolver_name is None else 1
         # Each a new object: a call that compiles the old one in another thread must not put it in the new one's place.
         self._recorded = _Recorded(inner[first:leading], inner[leading:])
-        self._plain = compile_plain(inner[leading:], self._guards_of_reads)
+        self._plain = compile_plain(inner[leading:], self._guards)
 
     def prepare(self, tool: Tool[..., Any]) -> None:
         """Get ready for a tool that is about to be registered: what it declares of its results is checked."""
@@ -232,15 +230,13 @@ class Runner:
                 guards, effect = self._make_guards(call, verdict)
                 reached = verdict.under(None, guards)
             elif (tool := verdict.tool).effect == "read" and not tool.context and call.guards is None:
-                verdict.guards = self._guards_of_reads  # a check made it for this call, so nothing else holds it
+                verdict.guards = self._guards  # a check made it for this call, so nothing else holds it
             else:
                 verdict.guards, effect = self._make_guards(call, verdict)
-            if effect is not None and self._remembers(call):
-                outcome = await self._run_once(reached, effect, plain)
-            elif call.timeout is None:
+            if effect is None and call.timeout is None:
                 outcome = await plain(reached)
             else:
-                outcome = await run_within(call.timeout, reached, plain)
+                outcome = await self._run_chain(call, reached, effect, plain)
             if type(outcome) is not _SUCCESS and effect is not None and effect.undecided:
                 outcome = await self._find_memory().settle(reached, effect, outcome)
         except BaseException as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
@@ -270,9 +266,7 @@ class Runner:
             recorder.call_ends(None, None)
         return self._finish(call, call, verdict)
 
-    async def _run_recorded(  # noqa: C901, PLR0912  # as in run
-        self, report: LiveReport, verdict: Any, request: ReportRequest | None
-    ) -> Outcome:
+    async def _run_recorded(self, report: LiveReport, verdict: Any, request: ReportRequest | None) -> Outcome:
         """Run the rest of a call with a report."""
         call = report.call
         reached: Any = call
@@ -289,12 +283,8 @@ class Runner:
                 checked = checks(reached)
                 if not isinstance(checked, _CALL):
                     outcome = checked
-                elif effect is not None and self._remembers(call):
-                    outcome = await self._run_once(checked, effect, chain)
-                elif call.timeout is None:
-                    outcome = await chain(checked)
                 else:
-                    outcome = await run_within(call.timeout, checked, chain)
+                    outcome = await self._run_chain(call, checked, effect, chain)
                 if type(outcome) is not _SUCCESS and effect is not None and effect.undecided:
                     outcome = await self._find_memory().settle(checked, effect, outcome)
         except BaseException as exc:  # noqa: BLE001  # as in run; the checks but the first are in the chain here
@@ -320,12 +310,12 @@ class Runner:
         """The guards of the call, inside of those that its caller has put on it; and the one of its effect, if any."""
         tool: Tool[..., Any] | None = reached.tool if isinstance(reached, ResolvedCall) else None
         may_call = tool is None or tool.context  # only a ToolContext shows a tool its caller
-        guards = self._guards_of_callers if may_call else self._guards_of_reads
+        guards = self._guards_with_origin if may_call else self._guards
         if call.guards is not None:
             guards = Guards.of(*guards.each, outer=call.guards)
         if tool is not None and tool.effect == "read":
             return guards, None
-        if self._memory is None:
+        if not self._memories:
             self._find_memory()  # before the body: after it, a file that cannot be opened would lose an outcome
         effect = OneEffect(tool)
         return guards.add(effect), effect
@@ -336,23 +326,21 @@ class Runner:
             return False
         if call.conversation or call.reply:
             return True
-        return call.guards is not None and (self._memory or self._find_memory()).scope_of(call) is not None
+        return call.guards is not None and self._find_memory().scope_of(call) is not None
 
-    def _run_once(self, call: Any, effect: OneEffect, inside: Handler[Any]) -> Awaitable[Outcome]:
-        memory = self._memory or self._find_memory()
-        if call.timeout is None:
-            return memory.run(call, effect, inside, memory.flights)
-        remembered = partial(memory.run, effect=effect, inside=inside, flights=memory.flights)
-        return run_within(call.timeout, call, remembered)
+    def _run_chain(self, call: Call, reached: Any, effect: OneEffect | None, chain: Handler[Any]) -> Awaitable[Outcome]:
+        """Run the chain: once for an intent that is remembered, and within the time of the call if it has one."""
+        if effect is not None and self._remembers(call):
+            memory = self._find_memory()
+            chain = partial(memory.run, effect=effect, inside=chain, flights=memory.flights)
+        return chain(reached) if call.timeout is None else run_within(call.timeout, reached, chain)
 
     def _find_memory(self) -> _Memory:
-        memory = self._memory
-        if memory is None:
+        if not self._memories:
             from ...once.in_process import Flights, find_scope, once_per_intent, settle_lost
 
-            made = _Memory(find_scope, once_per_intent, settle_lost, Flights())
-            memory = self._memory = self._memories.setdefault(None, made)  # shared by threads that come first together
-        return memory
+            self._memories.append(_Memory(find_scope, once_per_intent, settle_lost, Flights()))
+        return self._memories[0]
 
     def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
         """As `Pipeline.resolve`."""

@@ -265,7 +265,7 @@ def _read_check_phases(check: Callable[..., Any]) -> tuple[type[Call], type[Call
 
 
 def _read_middleware_phases(middleware: Callable[..., Any]) -> tuple[type[Call], type[Call]]:
-    """Return the phase that a middleware takes, and the one that it hands to ``call_next``; see `_read_check_phases`."""
+    """Return the phase that a middleware takes, and the one that it hands to ``call_next``; as above."""
     signature = inspect.signature(middleware)
     takes = _read_taken(middleware)
     if len(signature.parameters) == 1:
