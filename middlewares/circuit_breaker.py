@@ -21,7 +21,7 @@ from ..engine.errors import ToolError, Unavailable
 from ..engine.report import CANCELLED, kind_of
 from ..stage_state.circuits import Admission, Begin, Breaking, Circuit, End, find_seconds, undo
 from ..stage_state.keys import find_partition
-from ..stage_state.limit_states import FleetStates, LocalStates, share
+from ..stage_state.limit_states import FleetStates, LocalStates, States, ask_states, list_store, share
 from ..stores import Store, StoreError
 from ..tools import ToolView
 
@@ -119,6 +119,8 @@ class CircuitBreaker:
     )  # which registries hold
     _lock: Lock = attrs.field(init=False, factory=Lock, repr=False)  # of the gates
 
+    resources = property(list_store)
+
     def __attrs_post_init__(self) -> None:
         if self.failures is None and self.failure_ratio is None:
             raise SetupError("CircuitBreaker: one of `failures` and `failure_ratio` must say when it opens")
@@ -149,27 +151,20 @@ class CircuitBreaker:
         )
         register_after_fork(self._restart_in_child)
 
-    @property
-    def resources(self) -> tuple[Store, ...]:
-        """The store, which the pipeline opens and closes."""
-        return () if self.store is None else (self.store,)
-
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``breaker_open``, with the seconds until it may be tried again."""
-        key = call.tool.name if self.key is None and call.principal == "" else self._key_of(call)
+        key = call.tool.name if self.key is None and call.principal == "" else find_partition(call, self.key)
         if key is None:
             return await call_next(call)
         registry = None if self.registry is None else self._registry_of(call)
-        states: LocalStates[Circuit, Begin | End, Admission] | FleetStates[Circuit, Begin | End, Admission]
+        states: States[Circuit, Begin | End, Admission]
         if self._fleet is None:
             states, admission = self._local, self._admit_here(key)
         else:
             try:
-                states, admission = self._fleet, await self._fleet.ask(key, Begin(token_hex(6)))
+                states, admission = await ask_states(self._fleet, self._local, key, Begin(token_hex(6)))
             except StoreError:
-                if self.when_away == "refuse":
-                    return Failure(Unavailable(call.tool.name, "store_away"))
-                states, admission = self._local, self._admit_here(key)
+                return Failure(Unavailable(call.tool.name, "store_away"))
         if admission.refused:
             if self._fleet is not None:
                 self._set_gate(key, call.tool.name, registry, admission)
@@ -188,8 +183,10 @@ class CircuitBreaker:
 
     def _counts_success(self, states: object, key: Hashable, admission: Admission) -> bool:
         """Whether a success changes anything: there is a ratio, or a row of failures that it ends."""
-        if self.failure_ratio is not None or states is self._fleet:
-            return self.failure_ratio is not None or not admission.is_clean
+        if self.failure_ratio is not None:
+            return True
+        if states is self._fleet:
+            return not admission.is_clean
         held = self._local.by_key.get(key)
         return held is not None and held.state.failures > 0
 
@@ -214,9 +211,6 @@ class CircuitBreaker:
                 registry.close(why, lambda: find_seconds(gate.until, self.clock()), owner=gate)
             else:
                 registry.reopen(name, _REASON, owner=gate)
-
-    def _key_of(self, call: ResolvedCall) -> Hashable:
-        return find_partition(call, self.key)
 
     def _restart_in_child(self) -> None:
         """After a fork: the calls of other threads, which may hold the lock or be probes, are in the parent only."""

@@ -38,6 +38,7 @@ from ..stage_state.concurrency_units import (
     find_loop,
 )
 from ..stage_state.keys import KEYS, as_given, find_partition, read_key
+from ..stage_state.limit_states import list_store
 from ..stage_state.shared_units import SharedUnits, share_units
 from ..stores import Store, StoreError
 
@@ -120,6 +121,8 @@ class Concurrency:
     _heaviest: int = attrs.field(init=False, repr=False)  # units that one call may take
     _by_loop: WeakKeyDictionary[KnownLoop, Partitions] = attrs.field(init=False, repr=False)
     _last: tuple[KnownLoop, int, Partitions] = attrs.field(init=False, repr=False)  # of the loop that called last
+
+    resources = property(list_store)
 
     def __attrs_post_init__(self) -> None:
         if callable(self.weight):
@@ -221,11 +224,6 @@ class Concurrency:
             await loan.acquire()
             return True
         return False
-
-    @property
-    def resources(self) -> tuple[Store, ...]:
-        """The store, which the pipeline opens and closes."""
-        return () if self.store is None else (self.store,)
 
     def _is_full(self, waiting: int) -> bool:
         return self.max_queue is not None and waiting >= self.max_queue

@@ -16,7 +16,7 @@ from ..engine.call_state import TURN
 from ..engine.compose import Handler, Placement
 from ..engine.errors import NotExecuted, Unavailable
 from ..once import join_digest
-from ..stage_state.limit_states import FleetStates, LocalStates, share
+from ..stage_state.limit_states import FleetStates, LocalStates, ask_states, list_store, share
 from ..stores import Store, StoreError
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -115,6 +115,8 @@ class Quota:
     _local: LocalStates[_Used, _Asked, tuple[bool, float]] = attrs.field(init=False, repr=False)
     _fleet: FleetStates[_Used, _Asked, tuple[bool, float]] | None = attrs.field(init=False, repr=False)
 
+    resources = property(list_store)
+
     def __attrs_post_init__(self) -> None:
         per: object = self.per
         if type(per) is not str or per not in _PER:
@@ -125,22 +127,13 @@ class Quota:
             "Quota", self.store, self.when_away, self.share_as, rule, _Used, clock=timing.wall_time, undo=_undo
         )
 
-    @property
-    def resources(self) -> tuple[Store, ...]:
-        """The store, which the pipeline opens and closes."""
-        return () if self.store is None else (self.store,)
-
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``quota``, with the seconds until the window ends."""
         key, reserved = self._key_of(call), self._cost_of(call, None)
-        states = self._fleet or self._local
         try:
-            granted, begin = await states.ask(key, _Asked(reserved))
+            states, (granted, begin) = await ask_states(self._fleet, self._local, key, _Asked(reserved))
         except StoreError:
-            if self.when_away == "refuse":
-                return Failure(Unavailable(call.tool.name, "store_away"))
-            states = self._local
-            granted, begin = states.decide(key, _Asked(reserved))
+            return Failure(Unavailable(call.tool.name, "store_away"))
         if not granted:
             note_decision(call, "limit", name=f"quota of {self.calls:g} for each {self.per}", action="deny")
             left = None if self.window is None else max(0.0, begin + self.window - timing.wall_time())

@@ -16,7 +16,7 @@ from ..engine.call import Outcome, ResolvedCall
 from ..engine.compose import Handler, Placement
 from ..engine.errors import Unavailable
 from ..stage_state.keys import KEYS, find_partition, read_key
-from ..stage_state.limit_states import FleetStates, LocalStates, share
+from ..stage_state.limit_states import FleetStates, LocalStates, ask_states, list_store, share
 from ..stores import Store, StoreError
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -151,6 +151,8 @@ class RateLimit:
     _local: LocalStates[_Slots, _Asked, _Slot] = attrs.field(init=False, repr=False)
     _fleet: FleetStates[_Slots, _Asked, _Slot] | None = attrs.field(init=False, repr=False)
 
+    resources = property(list_store)
+
     def __attrs_post_init__(self) -> None:
         burst = max(1, int(self.rate)) if self.burst is None else self.burst
         interval = self.per / self.rate
@@ -168,11 +170,6 @@ class RateLimit:
             only_grows=True,
             undo=_undo,
         )
-
-    @property
-    def resources(self) -> tuple[Store, ...]:
-        """The store, which the pipeline opens and closes."""
-        return () if self.store is None else (self.store,)
 
     @property
     def as_middleware(self) -> Callable[[Any, Handler[Any]], Coroutine[Any, Any, Outcome]] | None:
@@ -229,14 +226,7 @@ class RateLimit:
         Raises:
             StoreError: The store gave no answer, and ``when_away`` is "refuse".
         """
-        states, asked = self._fleet or self._local, _Asked(max_wait)
-        try:
-            slot = await states.ask(key, asked)
-        except StoreError:
-            if self.when_away == "refuse":
-                raise
-            states = self._local
-            slot = states.decide(key, asked)
+        states, slot = await ask_states(self._fleet, self._local, key, _Asked(max_wait))
         return slot.wait, partial(states.tell, key, _Asked(returns=slot))
 
 
@@ -257,7 +247,7 @@ class QueueingRateLimit:
     @property
     def resources(self) -> tuple[Store, ...]:
         """The store of the limit, which the pipeline opens and closes."""
-        return self.limit.resources
+        return list_store(self.limit)
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``rate_limited``, with the seconds until a call fits."""

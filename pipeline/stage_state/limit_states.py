@@ -1,7 +1,7 @@
 """Limits: a rule that decides what callers ask, kept by this process or in a store for a fleet.
 
 A limit is written once, as a `Rule` that changes a state. `LocalStates` asks it for the calls of this process and
-`FleetStates` for all processes of a store; a stage asks either by the same two methods.
+`FleetStates` for all processes of a store; `ask_states` asks the one that a stage goes by.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import attrs
 
@@ -17,7 +17,7 @@ from ..base.forking import register_after_fork
 from ..base.options import check_type, refuse
 from ..base.setup_error import SetupError
 from ..once import NotPlainError, digest, join_digest
-from ..stores import Store
+from ..stores import Store, StoreError
 from .shared_values import AwayNotice, SharedValues
 
 S = TypeVar("S")  # a state
@@ -85,10 +85,6 @@ class LocalStates(Generic[S, A, B]):
         held = self.by_key[key] = _Held(self.rule.begin(now), now)
         return held
 
-    async def ask(self, key: Hashable, asks: A) -> B:
-        """As `FleetStates.ask`."""
-        return self.decide(key, asks)
-
     async def tell(self, key: Hashable, *asks: A) -> list[B | None]:
         """As `FleetStates.tell`."""
         return [self.decide(key, each) for each in asks]
@@ -108,6 +104,7 @@ class FleetStates(Generic[S, A, B]):
     prefix: str  # of the keys in the store
     owner: str  # the stage, for errors
     notice: AwayNotice  # logs that the store is away
+    refuses: bool  # calls while it is away
     only_grows: bool = False  # see `SharedValues`
     undo: Callable[[A, B], A | None] | None = None  # see `SharedValues`
     _values: SharedValues[A, B] = attrs.field(init=False)
@@ -148,8 +145,36 @@ class FleetStates(Generic[S, A, B]):
         return (None if after == before else after), self.rule.keep(state, now) + _SPARE, answers
 
 
+States: TypeAlias = LocalStates[S, A, B] | FleetStates[S, A, B]
+
+
 def _dump(state: Any) -> bytes:
     return json.dumps(attrs.astuple(state)).encode()
+
+
+async def ask_states(
+    fleet: FleetStates[S, A, B] | None, local: LocalStates[S, A, B], key: Hashable, asks: A
+) -> tuple[States[S, A, B], B]:
+    """Have one thing decided by the fleet; without one, or while its store is away, by this process.
+
+    Returns:
+        The states that decided, which are to be told of it, and their answer.
+
+    Raises:
+        StoreError: The store gave no answer, and ``when_away`` is "refuse".
+    """
+    if fleet is not None:
+        try:
+            return fleet, await fleet.ask(key, asks)
+        except StoreError:
+            if fleet.refuses:
+                raise
+    return local, local.decide(key, asks)
+
+
+def list_store(stage: Any) -> tuple[Store, ...]:
+    """The store, which the pipeline opens and closes."""
+    return () if stage.store is None else (stage.store,)
 
 
 def share(
@@ -166,8 +191,9 @@ def share(
     if store is None:
         return None
     prefix = f"{owner.lower()}/{join_digest(share_as, repr(rule))[:12]}/"
+    notice, refuses = notice_of(owner, when_away), when_away == "refuse"
     return FleetStates(
-        rule, make=make, store=store, prefix=prefix, owner=owner, notice=notice_of(owner, when_away), **options
+        rule, make=make, store=store, prefix=prefix, owner=owner, notice=notice, refuses=refuses, **options
     )
 
 
