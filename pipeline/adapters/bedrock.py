@@ -85,13 +85,11 @@ def calls(
     Args:
         reply: The return value of ``converse`` or ``converse_stream``, a message or its content, or the list or
             iterator of a stream's events. Collect an async stream first.
-        registry: The pipeline, whose wording `message` then uses; or the registry that `tools` was given. Names that
-            it changed are the tools' own again in the calls. Default None: names stay as the provider sent them, and
-            `Resolve` finds the tools as well.
+        registry: As with `openai.calls`.
         text: As with `openai.calls`.
-        principal: Who asks, for each call. Default "": no principal.
-        deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
-        conversation: The thread or session of the calls, see `Call`. Default "": no conversation.
+        principal: As with `openai.calls`.
+        deps: As with `openai.calls`.
+        conversation: As with `openai.calls`.
 
     Returns:
         The calls; none for a reply without calls, such as plain text. Arguments are the mapping of a message, or the
@@ -101,8 +99,7 @@ def calls(
         ``malformed_tool_use``. ``text`` is what the model said beside its calls.
 
     Raises:
-        SetupError: ``reply`` has to be awaited first, is one of another provider, or is none, such as None or the
-            response of an HTTP client. An exception of the stream itself passes.
+        SetupError: As with `openai.calls`.
     """
     return set_caller(_read(reply).to_calls(registry, providers.BEDROCK, text=text), principal, deps, conversation)
 
@@ -179,20 +176,7 @@ def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
 
 
 def repair(messages: list[Any]) -> tuple[list[Message], list[HistoryChange]]:
-    """Repair a conversation that the provider refuses, such as one that was cut, or moved from another provider.
-
-    A call without an answer gets one of the kind ``not_executed``, an answer without its call is left out, and answers
-    stand right behind their calls, in order and by ids that the provider takes.
-
-    Args:
-        messages: The messages of a request, as plain dicts or objects of the package. They stay as they are.
-
-    Returns:
-        The messages as plain dicts, and what was changed; the given messages if that is nothing.
-
-    Raises:
-        SetupError: ``messages`` is no list.
-    """
+    """Repair a conversation that the provider refuses, such as one that was cut; as `openai.repair` does."""
     found, changes = match(
         split_turns(list_messages(messages), "assistant", "content", _read_part),
         _set_calls,

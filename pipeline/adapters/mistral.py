@@ -111,20 +111,7 @@ def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wordi
 
 
 def repair(messages: list[Any]) -> tuple[list[Message], list[HistoryChange]]:
-    """Repair a conversation that the provider refuses, such as one that was cut, or moved from another provider.
-
-    A call without an answer gets one of the kind ``not_executed``, an answer without its call is left out, and answers
-    stand right behind their calls, in order and by ids that the provider takes.
-
-    Args:
-        messages: The messages of a request, as plain dicts or objects of the package. They stay as they are.
-
-    Returns:
-        The messages as plain dicts, and what was changed; the given messages if that is nothing.
-
-    Raises:
-        SetupError: ``messages`` is no list.
-    """
+    """Repair a conversation that the provider refuses, such as one that was cut; as `openai.repair` does."""
     found, changes = match(
         split_chat(list_messages(messages)),
         lambda said, calls: set_calls(said, calls, fit_names(Calls(calls), None, OPENAI)),
