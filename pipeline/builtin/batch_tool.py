@@ -101,9 +101,7 @@ class Batch:
         self.name = name
         self._most, self._limit, self._each, self._timeout = most, limit, each, timeout
         self._profile = profile
-        self._pipeline = PipelineReference()
-        if pipeline is not None:
-            self.attach(pipeline)
+        self._pipeline = PipelineReference(pipeline)
 
     def attach(self, pipeline: Pipeline) -> None:
         """Work from now on, for this pipeline and all others that have the tool.

@@ -28,9 +28,7 @@ class Invalid:
 
     def __init__(self, pipeline: Pipeline | None = None, *, name: str = "invalid") -> None:
         self.name = name
-        self._pipeline = PipelineReference()
-        if pipeline is not None:
-            self.attach(pipeline)
+        self._pipeline = PipelineReference(pipeline)
 
     def attach(self, pipeline: Pipeline) -> None:
         """Work from now on, for this pipeline and all others that have the tool.

@@ -16,8 +16,8 @@ from ..tools.context import ToolContext
 class PipelineReference:
     """A weak reference: a strong one would make a cycle, and keep the pipeline alive as long as its registry."""
 
-    def __init__(self) -> None:
-        self._pipeline: ref[Pipeline] | None = None
+    def __init__(self, pipeline: Pipeline | None) -> None:
+        self._pipeline = None if pipeline is None else ref(pipeline)
 
     def set(self, pipeline: Pipeline) -> None:
         """Refer to this pipeline from now on."""
