@@ -113,8 +113,8 @@ def _give(call: Call, outcome: Outcome, told: list[ToolError]) -> Any:
     raise ToolError(render(outcome, call=call))
 
 
-class _Runnable(BetaAsyncBuiltinFunctionTool):
-    """Runs a call through the pipeline."""
+class _Offered:
+    """A tool of a pipeline, as the SDK shows it to the model."""
 
     def __init__(self, definition: Any, make_call: Callable[[object], Call], pipeline: Pipeline) -> None:
         self._definition = definition
@@ -123,22 +123,18 @@ class _Runnable(BetaAsyncBuiltinFunctionTool):
 
     def to_dict(self) -> Any:
         return self._definition
+
+
+class _Runnable(_Offered, BetaAsyncBuiltinFunctionTool):
+    """Runs a call through the pipeline."""
 
     async def call(self, input: object) -> Any:  # noqa: A002  # the SDK's word
         call = self._make_call(input)
         return _tell(call, await _NO_SIGNER.run(self._pipeline, call), self._pipeline.wording)
 
 
-class _SyncRunnable(BetaBuiltinFunctionTool):
+class _SyncRunnable(_Offered, BetaBuiltinFunctionTool):
     """As `_Runnable`, for a client without an event loop."""
-
-    def __init__(self, definition: Any, make_call: Callable[[object], Call], pipeline: Pipeline) -> None:
-        self._definition = definition
-        self._make_call = make_call
-        self._pipeline = pipeline
-
-    def to_dict(self) -> Any:
-        return self._definition
 
     def call(self, input: object) -> Any:  # noqa: A002
         call = self._make_call(input)
