@@ -39,6 +39,7 @@ ROOMS = [
 ]
 
 project = "toolcall-pipeline"
+project_copyright = "the authors of toolcall-pipeline, under the Apache License 2.0"  # in the footer
 html_title = project
 extensions = [
     "myst_parser",

@@ -21,6 +21,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import AnyUrl, BaseModel, SecretBytes, SecretStr
 
+from toolcall_pipeline import Denied, OutcomeUnknown, ToolError, Unavailable, UnknownTool
 from toolcall_pipeline.engine.errors import ExecutionFailed, FailureDetails, InvalidParams, Problem
 from toolcall_pipeline.privacy import REDACTED, WITHHELD, Mask, approved
 from toolcall_pipeline.privacy.masking import SecretValues
@@ -187,6 +188,16 @@ def test_an_error_keeps_its_form() -> None:
     assert [each.expected for each in mask.error(refused).problems] == [f"not {REDACTED}", "a text"]
     plain = ExecutionFailed(approved("no"))
     assert mask.error(plain) is plain
+
+
+@pytest.mark.parametrize("error", [
+    UnknownTool("hunter2-x", ("hunter2-x",), ("hunter2-x", "pay")), Unavailable("my hunter2-x", "no hunter2-x"),
+    Denied(by="hunter2-x", message=approved("hunter2-x")), OutcomeUnknown(verify_with="look at hunter2-x"),
+])  # fmt: skip
+def test_no_field_of_an_error_keeps_a_secret(error: ToolError) -> None:
+    """A tool may return a failure that it made: names in it are its author's words, as texts are."""
+    assert "hunter2-x" in repr(attrs.asdict(error))
+    assert "hunter2-x" not in repr(attrs.asdict(make_mask("hunter2-x").error(error)))
 
 
 def test_a_text_of_others_is_withheld() -> None:

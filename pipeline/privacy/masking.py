@@ -39,7 +39,6 @@ _DIGITS: Final = frozenset("0123456789")
 _NUMBER_BEGINS: Final = _DIGITS | frozenset("+-.")
 _MAX_ERROR_TEXT = 100_000  # characters of a text in an error; a model is shown less
 _MAX_TEXT = 1_000_000  # characters of arguments sent as text
-_PLAIN_FIELDS = frozenset(("landed", "tool", "verify_with"))  # fields of errors without text from outside
 _QUOTES = frozenset("\"'")
 _OPENING = ("{", "[")  # text that begins so may hold values, as JSON
 _PLAIN = (str, int, float, list, tuple, set, frozenset, Mapping)
@@ -156,7 +155,7 @@ class Mask:
         changed: dict[str, Any] = {}
         for field in attrs.fields(cast("Any", type(error))):
             held: Any = getattr(error, field.name)
-            if field.metadata or field.name in _PLAIN_FIELDS:  # private
+            if field.metadata or field.name == "landed":  # private; one of three words
                 continue
             if isinstance(held, str):
                 shown: Any = self(held if len(held) <= _MAX_ERROR_TEXT else held[:_MAX_ERROR_TEXT] + CUT)
@@ -164,7 +163,9 @@ class Mask:
                 shown = self.error(held)
             elif isinstance(held, tuple):
                 items = cast("tuple[Any, ...]", held)
-                shown = tuple(self.error(each) if attrs.has(cast("Any", type(each))) else each for each in items)
+                shown = tuple(
+                    self.error(each) if attrs.has(cast("Any", type(each))) else self.value(each) for each in items
+                )
             elif field.name in ("value", "more"):  # of the details: what the author gave
                 shown = self.value(held)
             else:
