@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from math import inf
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -20,6 +21,7 @@ from ..engine.call import Outcome, ValidCall, make_uuid
 from ..engine.compose import Handler, Placement
 from ..engine.errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
 from ..engine.guards import Guard, Guards, landed_of
+from ..once.dead_owners import Undecided, bury_claims, find_undecided
 from ..once.decision import decide
 from ..once.in_process import Flight, ask_verify, read_end, settle_lost, tell_part
 from ..once.kept_outcomes import NOT_KEPT, read_outcome, write_outcome
@@ -31,8 +33,6 @@ from ..once.ledger_records import (
     Names,
     Records,
     Seen,
-    Undecided,
-    find_undecided,
 )
 from ..once.owners import Owner, lives
 from ..once.row_versions import VERSION, NewerRowError, check_version, read_mark
@@ -44,6 +44,7 @@ _TRIES = 1000  # of a claim that others keep changing
 _LONGEST_SECRET = 64  # bytes, as of a key of BLAKE2b
 _FIRST_POLL, _LAST_POLL = 0.02, 0.5  # seconds
 _CLOSING = 5.0  # seconds for the end of a call that was cancelled
+_SEARCH = 3600.0  # seconds at least between two searches for claims of the dead, which read many rows
 _NOTHING = Seen(None, {})
 _STILL_RUNS = "this very call still runs; its result is not known yet"
 _logger = get_logger()
@@ -86,7 +87,7 @@ class Ledger:
             process.
         secret: The key of the digests, at most 64 bytes: without it, who reads the store could guess short arguments.
             Default ``b""``: no key.
-        keep: Seconds for which an answer is kept. Default: 7 days.
+        keep: Seconds for which an answer is kept, and what is undecided, from its end on. Default: 7 days.
         max_wait: Seconds for which a delivery waits for itself. Default 30.
         lease: Seconds after which an owner on another host that renews nothing counts as dead. Default 15.
         repeats: ``"run"``: after a known end an equal call is honest, and runs. ``"replay"``: an equal call of a later
@@ -119,6 +120,7 @@ class Ledger:
     _awaited: dict[str, Flight] = attrs.field(init=False, factory=dict[str, Flight], repr=False)
     _arriving: dict[str, Flight] = attrs.field(init=False, factory=dict[str, Flight], repr=False)
     _late: list[Callable[[], Awaitable[object]]] = attrs.field(init=False, factory=list[Any], repr=False)
+    _search_at: float = attrs.field(init=False, default=-inf, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
@@ -147,7 +149,7 @@ class Ledger:
         if not self.opens_itself:
             with suppress(StoreError):
                 self._has_old_rows = await read_mark(self.store)
-        owner = Owner(self.store, self.lease, self._flush)
+        owner = Owner(self.store, self.lease, self._keep_up)
         await owner.open()
         self._owner = owner
         return self
@@ -211,7 +213,7 @@ class Ledger:
 
     def _find_owner(self) -> Owner | None:
         if self._owner is None and self.opens_itself:
-            self._owner = Owner(self.store, self.lease, self._flush)
+            self._owner = Owner(self.store, self.lease, self._keep_up)
         return self._owner
 
     async def _prepare(self, call: ValidCall, names: Names) -> Names | None:
@@ -313,6 +315,14 @@ class Ledger:
                 await self._records.decide(names.id, names.intent, intent, kept, "verify")
 
         await self._write_or_later(write)
+
+    async def _keep_up(self) -> None:
+        """At each renewal of the lease."""
+        await self._flush()
+        if timing.monotonic() >= self._search_at:
+            with suppress(StoreError):  # then at the next one
+                await bury_claims(self._records)
+                self._search_at = timing.monotonic() + max(self.keep, _SEARCH)
 
     async def _flush(self) -> None:
         """Write what could not be written. None of them waits for another, and each is written by one caller."""

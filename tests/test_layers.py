@@ -32,7 +32,7 @@ LAYERS = """
     tools
     adapters policies engine.retries stage_state telemetry
     audit
-    engine.compose executors once.kept_outcomes once.owners once.row_versions once.ledger_records
+    engine.compose executors once.kept_outcomes once.owners once.row_versions once.ledger_records once.dead_owners
     approvals
     engine.batch testing
     journal

@@ -34,9 +34,11 @@ from toolcall_pipeline import (
 )
 from toolcall_pipeline.base import timing
 from toolcall_pipeline.middlewares import Cache, Concurrency, Ledger, LoopGuard, RateLimit, Retry, standard
+from toolcall_pipeline.once.dead_owners import bury_claims
 from toolcall_pipeline.once.kept_outcomes import read_outcome, write_outcome
+from toolcall_pipeline.once.ledger_records import Records
 from toolcall_pipeline.once.owners import Owner, lives
-from toolcall_pipeline.stores import Change, Entry, Memory, StoreError
+from toolcall_pipeline.stores import Change, Entry, Memory, SQLite, StoreError
 from toolcall_pipeline.testing import FakeClock
 
 
@@ -803,13 +805,16 @@ async def test_a_keyed_call_whose_owner_died_lends_its_key(monkeypatch: pytest.M
     async with first.pipeline, later.pipeline, anyio.create_task_group() as tasks:
         tasks.start_soon(first.ask, "pay", "a")
         await anyio.wait_all_tasks_blocked()
-        for asks in ("middlewares.ledger", "once.ledger_records"):
+        for asks in _ASK:
             monkeypatch.setattr(f"toolcall_pipeline.{asks}.lives", _is_dead)
         (died,) = await later.ledger.undecided()
         assert await later.ask("pay", "b") == {"n": 1}
         assert later.keys == [died.key]
         assert await later.ledger.undecided() == []
         tasks.cancel_scope.cancel()
+
+
+_ASK = ("middlewares.ledger", "once.dead_owners", "once.ledger_records")  # modules that ask whether an owner lives
 
 
 async def _is_dead(*_: object) -> bool:
@@ -916,11 +921,15 @@ async def test_successes_that_are_replayed() -> None:
 async def test_each_row_of_a_call_stays_for_as_long_as_answers_are_kept(
     answer: Any, repeats: Any, monkeypatch: pytest.MonkeyPatch, *, is_memory: bool
 ) -> None:
-    """Every row, of whichever kind and end, has the time `keep`: none goes sooner, and none stays for ever."""
-    written, put = list[tuple[str, float | None]](), Memory.put
+    """Once a call ended, each of its rows has the time `keep`: none goes sooner, and none stays for ever."""
+    rows, kinds, put = dict[str, float | None](), set[str](), Memory.put
 
     def note(self: Memory, *changes: Any) -> int | None:
-        written.extend((key, ttl) for key, value, _, ttl in changes if value is not None)
+        kinds.update(key[0] for key, *_ in changes)
+        rows.update((key, ttl) for key, _, _, ttl in changes)
+        for key, value, *_ in changes:
+            if value is None:
+                del rows[key]
         return put(self, *changes)
 
     class Another(Memory):
@@ -932,13 +941,115 @@ async def test_each_row_of_a_call_stays_for_as_long_as_answers_are_kept(
         shop.answer = answer
         for tool in ("charge", "wire", "pay", "put"):
             await shop.ask(tool, tool)
+        assert kinds >= {"d", "i"}
+        assert set(rows.values()) == {100.0}
         for number, each in enumerate(await shop.ledger.undecided()):
             assert await shop.ledger.resolve(each.id, landed=bool(number % 2))
-        assert {key[0] for key, _ in written} >= {"d", "i"}
-        assert {ttl for _, ttl in written} == {100.0}
+        assert set(rows.values()) == {100.0}
         done = len(shop.done)
         clock.advance(99.0)
         await shop.ask("put", "put")
         assert len(shop.done) == done + isinstance(answer, ConnectionError | FileNotFoundError)
         clock.advance(101.0)
         assert [key async for key, _ in shop.store.scan()] == []
+
+
+LATER = {"a success": (None, {"n": 1}, {"n": 2}), "a lost connection": (ConnectionError(), *["outcome_unknown"] * 2)}
+
+
+@pytest.mark.parametrize(("answer", "again", "equal"), LATER.values(), ids=LATER)
+@pytest.mark.parametrize("in_file", [False, True])
+@pytest.mark.parametrize("taken_for_dead", [False, True])
+async def test_a_body_may_run_for_longer_than_answers_are_kept(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: Any,
+    again: Any,
+    equal: Any,
+    *,
+    in_file: bool,
+    taken_for_dead: bool,
+) -> None:
+    """What runs does not expire: its delivery waits for it meanwhile, in other processes too, and then has its end.
+
+    So has one whose owner was taken for dead, as long as what it left open is kept.
+    """
+    store = SQLite(tmp_path / "calls.db") if in_file else Memory()
+    with FakeClock() as clock:
+        shop, other = (Shop(store, keep=100.0, lease=10_000.0, max_wait=0) for _ in range(2))
+        begins, ends = anyio.Event(), anyio.Event()
+        asked: list[Any] = []
+
+        class Long:
+            """A tool's work that takes its time."""
+
+            placement = Placement(runs_body=False)
+
+            async def __call__(self, call: ValidCall, call_next: Any) -> Any:
+                outcome = await call_next(call)
+                begins.set()
+                await ends.wait()
+                return outcome
+
+        async def ask_slowly() -> None:
+            asked.append(await shop.ask("charge", "a"))
+
+        shop.answer = answer
+        shop.pipeline = shop.pipeline.after("ledger", Long())
+        async with shop.pipeline, other.pipeline:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(ask_slowly)
+                await begins.wait()
+                shop.answer = None
+                clock.advance(1000.0)
+                assert await other.ask("charge", "a") == "unavailable"
+                if taken_for_dead:
+                    with monkeypatch.context() as patch:
+                        patch.setattr("toolcall_pipeline.once.dead_owners.lives", _is_dead)
+                        await bury_claims(Records(store, 100.0))
+                    clock.advance(99.0)
+                ends.set()
+            assert [await other.ask("charge", "a"), await shop.ask("charge", "a")] == [again] * 2
+            assert asked == [again]
+            assert await shop.ask("charge", "b") == equal
+            clock.advance(99.0)
+            assert await other.ask("charge", "a") == again
+    assert other.done == []
+
+
+async def test_a_claim_of_a_dead_owner_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a dead process left open counts as undecided for the time `keep` from when another one sees that."""
+    store = SQLite(tmp_path / "calls.db")
+    with FakeClock() as clock:
+        first, later = Shop(store, keep=100.0), Shop(store, keep=100.0, lease=0.04)
+
+        class Hangs:
+            placement = Placement(runs_body=False)
+
+            async def __call__(self, call: ValidCall, call_next: Any) -> Any:
+                await anyio.sleep_forever()
+
+        async def ask_in_vain() -> None:
+            await first.ask("charge", "a")
+
+        first.pipeline = first.pipeline.after("ledger", Hangs())
+        async with first.pipeline, anyio.create_task_group() as tasks:
+            tasks.start_soon(ask_in_vain)
+            with anyio.fail_after(PATIENT):
+                while not [key async for key, _ in store.scan("i/")]:  # noqa: ASYNC110  # of a thread's store
+                    await anyio.sleep(0.01)
+            clock.advance(1000.0)
+            monkeypatch.setattr(Owner, "may_begin", True)  # its lease goes by the machine's time
+            for asks in _ASK:
+                monkeypatch.setattr(f"toolcall_pipeline.{asks}.lives", _is_dead)
+            async with later.pipeline:
+                assert [await later.ask("charge", each) for each in "ab"] == ["outcome_unknown"] * 2
+                with anyio.fail_after(PATIENT):
+                    while [each async for _, each in store.scan("i/") if b'"open":{}' not in each.value]:  # noqa: ASYNC110
+                        await anyio.sleep(0.01)
+                clock.advance(99.0)
+                assert [await later.ask("charge", each) for each in "ab"] == ["outcome_unknown"] * 2
+                clock.advance(1.5)
+                assert [key async for key, _ in store.scan("d/")] == []
+                assert [await later.ask("charge", each) for each in "ab"] == [{"n": 1}, {"n": 2}]
+            tasks.cancel_scope.cancel()

@@ -15,7 +15,7 @@ from ..base import semconv, timing
 from ..base.event_loops import get_event_loop
 from ..base.forking import register_after_fork
 from ..base.options import check_number
-from ..once.ledger_records import find_undecided
+from ..once.dead_owners import find_undecided
 from ..privacy import get_logger
 from ..stores import Store
 from .approvals import Approvals

@@ -9,6 +9,9 @@
 ``o/…``     the lease of an owner
 ``v/…``     the version of the rows, see `row_versions`
 ==========  ===================================================================================================
+
+What is known stays for the time ``keep`` of its ledger. Rows of a body that runs have no time: it begins at its end,
+or when somebody sees that its owner died, see `dead_owners`.
 """
 
 from __future__ import annotations
@@ -286,10 +289,10 @@ class Records:
         about = {"v": version, "tool": call.tool.name, "principal": call.principal, "conversation": call.conversation}
         state = {**about, "effect": call.tool.effect, "at": delivery["at"], "open": opened, "lost": gone}
         expect = None if entry is None else entry.version
-        changes: list[_Change] = [(names.intent, self._pack(state), expect, self.keep)]
+        changes: list[_Change] = [(names.intent, self._pack(state), expect, None)]
         if names.delivery:
             expect = None if seen.entry is None else seen.entry.version
-            changes.append((names.delivery, self._pack(delivery), expect, self.keep))
+            changes.append((names.delivery, self._pack(delivery), expect, None))
         version = await self._write(*changes)
         return None if version is None else Claim(names, delivery["key"], delivery, version, state, decides)
 
@@ -304,7 +307,7 @@ class Records:
             outcome: Its answer. None: no body began, so the delivery is forgotten and may come again.
             success: The answer to equal calls of later replies. None: they run.
         """
-        names, expect, state = claim.names, claim.version, claim.intent
+        names, expect, version, state = claim.names, claim.version, claim.version, claim.intent
         of_all = "lost" if known == "no" and names.id in state["lost"] else known  # an earlier time may have landed
         time = at = timing.wall_time()
         done = {**claim.delivery, "state": "ended", "known": of_all, "outcome": outcome, "done": time}
@@ -314,7 +317,7 @@ class Records:
             changes = [self._change(names.intent, state, *_end_in(state, claim, known, at), expect)]
             if names.delivery:
                 ended = None if outcome is None else self._pack(done)
-                changes.append((names.delivery, ended, claim.version, None if ended is None else self.keep))
+                changes.append((names.delivery, ended, version, None if ended is None else self.keep))
             if success is not None:
                 changes.append((names.succeeded, self._pack({"v": VERSION, **success}), ANY, self.keep))
             if known == "yes" and names.changed:
@@ -322,9 +325,10 @@ class Records:
             if await self._write(*changes) is not None:
                 return True
             if names.delivery:
-                now = await self.store.get(names.delivery)
-                if now is None or now.version != claim.version:
+                now, record = await self.read(names.delivery)
+                if now is None or record != claim.delivery:
                     return False
+                version = now.version  # another one where this owner was taken for dead, and its claim got a time
             entry, state = await self.read(names.intent)  # an equal call has changed it meanwhile
             if entry is None:
                 return False
@@ -375,6 +379,22 @@ class Records:
         changes += also if changes else ()
         return bool(changes) and await self._write(*changes) is not None
 
+    async def bury(self, id_: str, intent: str, seen: Intent) -> None:
+        """Let a claim expire whose owner died; from now on its delivery is lost. Nothing, if it has changed meanwhile.
+
+        Args:
+            id_: The id of the delivery.
+            intent: The key of its intent.
+            seen: The record of the intent.
+        """
+        key = _delivery_key(id_)
+        entry, delivery = await self.read(key)
+        changes = await self._take_out(intent, id_, "lost", seen)
+        if changes:
+            if entry is not None:
+                changes.append((key, self._pack(delivery), entry.version, self.keep))
+            await self._write(*changes)
+
     async def lift(self, id_: str, intent: str, seen: Intent) -> bool:
         """Another change may have put right what was wrong with a call: it stands in the way of none any more."""
         changes = await self._take_out(intent, id_, "told", seen) or ()
@@ -406,7 +426,7 @@ class Records:
         """A change of an intent: without a delivery that runs or is lost it is gone."""
         if not opened and not lost:
             return key, None, expect, None
-        return key, self._pack({**intent, "open": opened, "lost": lost}), expect, self.keep
+        return key, self._pack({**intent, "open": opened, "lost": lost}), expect, None if opened else self.keep
 
     async def find_intent(self, id_: str) -> str:
         """The key of the intent that holds a lost or running delivery; "": none does."""
@@ -480,43 +500,3 @@ def _dump(value: object) -> bytes:
         return to_json(value)
     except PydanticSerializationError:  # half of a surrogate pair in a name
         return _write(value).encode()
-
-
-@attrs.frozen
-class Undecided:
-    """A call that may have taken effect.
-
-    Attributes:
-        id: For `Ledger.resolve`.
-        tool: The name of its tool.
-        key: The idempotency key of its body; "": it had none.
-        principal: Who asked.
-        conversation: Where.
-        at: When it began, in seconds since the epoch.
-    """
-
-    id: str
-    tool: str
-    key: str
-    principal: str
-    conversation: str
-    at: float
-
-
-async def find_undecided(store: Store) -> list[Undecided]:
-    """The calls that may have taken effect, oldest first.
-
-    Raises:
-        StoreError: The store gave no answer.
-    """
-    found: list[Undecided] = []
-    for _, intent in await Records(store, 0).list("i/"):
-        tool, about = intent["tool"], (intent["principal"], intent["conversation"])
-        for id_, kept in intent["lost"].items():
-            key, _, at, _ = read_lost(kept)
-            found.append(Undecided(id_, tool, key, *about, at))
-        for id_, kept in intent["open"].items():
-            owner, key, _ = read_open(kept)
-            if not await lives(store, owner, id_):
-                found.append(Undecided(id_, tool, key, *about, intent["at"]))
-    return sorted(found, key=lambda each: each.at)

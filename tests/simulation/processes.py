@@ -252,7 +252,8 @@ class _Thread:
     """In place of the thread that renews a lease: the process of the simulation does that."""
 
     def __init__(self, target: Any, **_: Any) -> None:
-        PROCESS.get().renewals.append(target.__self__._renew)
+        owner = target.__self__
+        PROCESS.get().renewals.extend((owner._renew, owner._at_each))
 
     def start(self) -> None:
         """Nothing is left to do."""
