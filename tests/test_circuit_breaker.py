@@ -35,6 +35,7 @@ from toolcall_pipeline import (
 from toolcall_pipeline.middlewares import RateLimit, Retry, Trace, standard
 from toolcall_pipeline.middlewares.circuit_breaker import CircuitBreaker
 from toolcall_pipeline.stage_state import limit_states
+from toolcall_pipeline.stage_state.circuits import Breaking, Circuit
 from toolcall_pipeline.testing import FakeClock, assert_trace, recorded_spans, script
 from toolcall_pipeline.tools.availability import ExpiringGate
 
@@ -541,6 +542,24 @@ def test_quiet_partitions_are_forgotten(
             run(breaker, outcome, a_call(principal=str(number)))
         clock.now += step
     assert 99 <= len(breaker._local.by_key) <= 2 * (100 + 2)
+
+
+@pytest.mark.parametrize(
+    ("circuit", "window", "trial", "seconds"),
+    [
+        pytest.param(Circuit(), 60, 5, 120, id="healthy"),
+        pytest.param(Circuit(failures=1), 60, 5, 3600, id="failing"),
+        pytest.param(Circuit(failures=1), 7200, 5, 14_400, id="failing, with a long window"),
+        pytest.param(Circuit(open_until=110), 60, 5, 3610, id="open"),
+        pytest.param(Circuit(open_until=90), 60, 5, 3600, id="half-open"),
+        pytest.param(Circuit(open_until=90, probes={"a": 105}), 60, 5, 3605, id="tried"),
+        pytest.param(Circuit(open_until=90, probes={"a": math.inf}), 60, math.inf, math.inf, id="tried without end"),
+    ],
+)
+def test_how_long_a_circuit_is_kept(circuit: Circuit, window: float, trial: float, seconds: float) -> None:
+    """For an hour after it may be tried, or twice the window; one that is tried, for an hour after the trial."""
+    rule = Breaking(3, None, window, min_calls=1, open_for=10, max_open_for=10, probes=1, trial=trial)
+    assert rule.keep(circuit, 100) == seconds
 
 
 def others(breaker: CircuitBreaker, clock: FakeClock, seconds: int) -> None:

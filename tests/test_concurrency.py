@@ -33,6 +33,7 @@ from toolcall_pipeline import (
 )
 from toolcall_pipeline.middlewares import Retry, Timeout, standard
 from toolcall_pipeline.middlewares.concurrency import Concurrency
+from toolcall_pipeline.stage_state import concurrency_units
 from toolcall_pipeline.stage_state.concurrency_units import HOLDER
 from toolcall_pipeline.stage_state.loop_state import drop_loop_state, get_loop_state
 from toolcall_pipeline.testing import FakeClock, script
@@ -398,6 +399,19 @@ async def test_idle_partitions_are_forgotten() -> None:
         assert len(limit._last[2].by_key) <= 1024
         assert await limit(a_call(principal="a"), script()) == BUSY
         crowd.end("a")
+
+
+def test_idle_partitions_are_removed_when_their_number_has_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since the last removal: each removal looks at all of them."""
+    monkeypatch.setattr(concurrency_units, "_MANY", 4)
+    partitions: Any = concurrency_units.Partitions()
+    partitions._sweep_at = 4
+    sizes: list[int] = []
+    for number in range(18):
+        partition = partitions.add(number, 1)
+        partition.free = 0 if number < 5 or number == 9 else 1
+        sizes.append(len(partitions.by_key))
+    assert sizes == [1, 2, 3, 4, 5, 6, 7, 8, 6, 7, 8, 9, 10, 7, 8, 9, 10, 11]
 
 
 async def test_each_event_loop_has_its_own_limit(anyio_backend: str) -> None:

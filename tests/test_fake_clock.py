@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
@@ -48,6 +49,32 @@ from toolcall_pipeline.testing import FakeClock, assert_failure, assert_success,
 def clock() -> Iterator[FakeClock]:
     with FakeClock() as clock:
         yield clock
+
+
+def test_it_is_the_time_of_every_stage_until_its_end() -> None:
+    """Inside of its block each function of the clock is its own, and afterwards the machine's again."""
+    machine = (timing.now, timing.move_on_after)
+    with FakeClock() as clock:
+        clock.advance(7)
+        assert timing.now() == timing.monotonic() == clock()
+        assert timing.wall_time() == clock.wall_time()
+        assert timing.move_on_after == clock.move_on_after
+    assert (timing.now, timing.move_on_after) == machine
+    assert timing.now is time.monotonic
+    assert timing.monotonic() == pytest.approx(time.monotonic(), abs=60)
+    assert timing.wall_time() == pytest.approx(time.time(), abs=60)
+
+
+async def test_the_time_left_of_a_task() -> None:
+    """It is the seconds until the nearest deadline: none without one, and none at all for a cancelled task."""
+    assert timing.time_left() == math.inf
+    left: list[float] = []
+    with anyio.fail_after(1000), anyio.move_on_after(5000) as scope:
+        left.append(timing.time_left())
+        scope.cancel()
+        left.append(timing.time_left())
+        await anyio.lowlevel.checkpoint()
+    assert left == [pytest.approx(1000, abs=60), -math.inf]
 
 
 @attrs.define

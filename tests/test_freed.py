@@ -58,6 +58,11 @@ def fail_by_itself(exc: type[Exception]) -> None:
     raise raised
 
 
+def fail_far_down(exc: type[Exception]) -> None:
+    """Raise an exception behind a long piece of code, which has as long a table of lines."""
+    exec("def far():\n" + "    len('')\n" * 300 + "    raise exc('why')\nfar()", {"exc": exc})
+
+
 RAISED: dict[str, Callable[[], None]] = {
     "a chain": lambda: fail_with_a_chain(ValueError),
     "transient": lambda: fail_with_a_chain(ConnectionError),
@@ -66,6 +71,7 @@ RAISED: dict[str, Callable[[], None]] = {
     "a group": lambda: fail_in_a_group(PermissionError),
     "a text for the model": lambda: fail_by_itself(ToolFailed),
     "in its own variable": lambda: fail_by_itself(OSError),
+    "far down": lambda: fail_far_down(OSError),
 }
 
 

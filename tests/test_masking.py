@@ -160,7 +160,11 @@ def test_no_text_keeps_a_long_secret(secrets: list[str], text: str) -> None:
         (4821, {"4821": 1, "04821": 2}, {REDACTED: 1, f"{REDACTED} 2": 2}),
         (1, [1, True, "1", 1.0, "1 2"], [1, True, "1", 1.0, "1 2"]),
         (123456, "x1234567", f"x{REDACTED}7"),
-        ("1", {f"{REDACTED} 1": 1}, {f"{REDACTED} 1": 1}),
+        (
+            "redacted",
+            {"a": 0, f"{REDACTED} 2": 2, f"{REDACTED} 3": 3},
+            {"a": 0, f"{REDACTED} 2": 2, f"{REDACTED} 3": 3},
+        ),
         ("-7", [-7, "-7", 7], [-7, REDACTED, 7]),
     ],
 )
@@ -188,6 +192,10 @@ def test_an_error_keeps_its_form() -> None:
     assert [each.expected for each in mask.error(refused).problems] == [f"not {REDACTED}", "a text"]
     plain = ExecutionFailed(approved("no"))
     assert mask.error(plain) is plain
+    told: Any = mask.error(ExecutionFailed(approved("x" * 100_000 + "hunter2-x")))
+    assert told.message == "x" * 100_000 + "…"
+    whole = ExecutionFailed(approved("x" * 100_000))
+    assert mask.error(whole) is whole
 
 
 @pytest.mark.parametrize("error", [

@@ -23,7 +23,6 @@ from toolcall_pipeline import Call, Pipeline, Tool, ToolRegistry, Transient, __v
 from toolcall_pipeline.base.semconv import (
     ACTIVE_METRIC,
     ANSWERS_METRIC,
-    BUCKETS,
     DROPPED_METRIC,
     DURATION_METRIC,
     REPAIRS_METRIC,
@@ -70,6 +69,7 @@ class Measured:
 
 
 PROBE = {"gen_ai.tool.name": "probe", "gen_ai.tool.type": "function"}
+ADVISED = tuple(0.01 * 2**power for power in range(14))  # seconds, by the conventions: 0.01, 0.02, 0.04, … 81.92
 
 
 async def test_a_call_is_one_point() -> None:
@@ -77,7 +77,7 @@ async def test_a_call_is_one_point() -> None:
     measured = Measured()
     await measured.pipeline.call("probe")
     ((attributes, point),) = measured.points(DURATION_METRIC)
-    assert (attributes, point.count, point.explicit_bounds) == (PROBE, 1, BUCKETS)
+    assert (attributes, point.count, point.explicit_bounds) == (PROBE, 1, ADVISED)
     (root,) = [span for span in measured.exported.spans if span.parent is None]
     assert root.end_time
     assert root.start_time

@@ -33,7 +33,8 @@ def test_text_has_at_most_200_levels(holes: str, levels: int, deep: bool) -> Non
 
 
 def test_only_the_value_that_begins_there_is_measured() -> None:
-    """What stands before a value in a text, and behind it, is not part of it."""
+    """What stands before a value in a text, and behind it, is not part of it; a closing bracket is a value's end."""
+    assert refuse_deep(closed := "]" + nest(MOST_LEVELS + 1)) == closed
     deep = nest(MOST_LEVELS + 1)
     assert refuse_deep(text := f'{deep} "[1] " {nest(MOST_LEVELS)}{deep}', len(deep) + 1) == text
 

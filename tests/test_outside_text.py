@@ -23,7 +23,7 @@ from toolcall_pipeline import Tool, ToolFailed, ToolRegistry, neutralise
 from toolcall_pipeline.cli.commands import toolcall
 from toolcall_pipeline.executors.remote_errors import RemoteTraceback, decode_error, encode_error
 from toolcall_pipeline.middlewares import Trace, standard
-from toolcall_pipeline.privacy import cut_traceback, dump_neutral_json, get_logger, make_safe
+from toolcall_pipeline.privacy import cut_traceback, dump_neutral_json, escaping, get_logger, make_safe
 from toolcall_pipeline.privacy.secret_places import show_paths
 from toolcall_pipeline.telemetry.span_tree import draw_tree
 
@@ -85,6 +85,14 @@ def test_a_limit_bounds_the_text(text: str, limit: int) -> None:
 def test_what_it_becomes(text: str, expected: str) -> None:
     """Each unsafe character becomes its escape, and other spaces become blanks."""
     assert neutralise(text) == expected
+
+
+def test_a_table_remembers_ten_thousand_characters() -> None:
+    """It is filled as characters occur; what it does not remember becomes the same as what it does."""
+    escape: Any = vars(escaping)["_Table"]("<{}>".format, frozenset("\n"), spaces=True)
+    text = "\n" + "".join(map(chr, range(0x1000, 0x4000)))
+    assert text.translate(escape) == text.translate(escape)
+    assert len(escape) == 10_000
 
 
 def test_lines_may_stay() -> None:

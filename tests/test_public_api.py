@@ -123,6 +123,19 @@ except AttributeError as exc:
     assert done.stdout.strip() == "module 'toolcall_pipeline' has no attribute 'Cal'"
 
 
+def test_a_room_of_a_lazy_package_is_imported_at_its_first_use() -> None:
+    """A name of the stub need not have been used before; a module beside the rooms of the stub is not found so."""
+    code = """
+import toolcall_pipeline, sys
+rooms = ["engine", "tools", "messages", "approvals"]
+assert not {f"toolcall_pipeline.{room}" for room in rooms} & set(sys.modules)
+print([getattr(toolcall_pipeline, room).__name__.partition(".")[2] for room in rooms] == rooms)
+print(hasattr(toolcall_pipeline, "cli"))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False"]
+
+
 LAZY = ("pydantic", "pydantic_core", "jsonschema_rs", "rapidfuzz", "griffe", "opentelemetry.sdk", "click", "rich")
 
 

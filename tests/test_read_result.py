@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolcall_pipeline import Failure, Secret, SetupError, ToolRegistry, builtin, render
@@ -215,9 +215,12 @@ async def test_a_batch_keeps_the_result_of_each_call() -> None:
     assert (await _tell(pipeline, "read_result", handle=_find(told))).startswith("Characters 0 to 1,000 of 1,000:")
 
 
+@example("ab" * 12, "ba", 3, 5)
+@example("a" * 21, "aa", 1, 4)
+@example("b" * 17 + "a", "a", 0, 3)
 @given(st.text("ab", max_size=60), st.text("ab", min_size=1, max_size=4), st.integers(0, 60), st.integers(1, 9))
 def test_a_search_finds_what_str_finds(text: str, words: str, start: int, piece: int) -> None:
-    """The places of a search over pieces of any size are those of `str.find`, one after the other."""
+    """The places of a search over pieces of any size are those of `str.find`, in order, each with what is near."""
     expected: list[int] = []
     at = text.find(words, start)
     while at >= 0:
@@ -233,7 +236,9 @@ def test_a_search_finds_what_str_finds(text: str, words: str, start: int, piece:
             answer = await kept.search(WHO, "h", words, more, most=3, around=2)
             assert answer is not None
             places, more = answer
-            assert all(words in place.around and place.around in text for place in places)
+            for at, around in places:
+                assert words in around
+                assert around in text[max(0, at - 2) : at + len(words) + 2]
             found += [place.at for place in places]
         return found
 

@@ -896,6 +896,36 @@ async def test_redact_that_raises_withholds() -> None:
     assert report.call.arguments == {"value": "[redacted]"}
 
 
+class Unreadable(Mapping[str, object]):
+    """A mapping of a caller's, which is broken."""
+
+    def __getitem__(self, key: str) -> object:
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        raise ValueError
+
+    def __len__(self) -> int:
+        return 1
+
+
+LOOP: dict[str, object] = {"value": "a"}
+LOOP["value"] = LOOP
+
+
+@pytest.mark.parametrize("arguments", [Unreadable(), {"value": Unreadable()}, {"other": [Unreadable()]}])
+@pytest.mark.parametrize("params", [None, Unreadable(), {"value": Unreadable()}, LOOP])
+def test_what_cannot_be_read_withholds_every_text(arguments: Any, params: Any) -> None:
+    """A secret may be in it, so nothing of the call is recorded, whether it was sent or a stage put it there."""
+    parameters = make_function_tool(Annotated[str, Secret], lambda value: value).parameters
+    assert parameters.schema
+    guard = parameters.secrets
+    assert guard is not None
+    assert guard.make_mask(arguments, params)("a text") == "[redacted]"
+    assert guard.make_mask({}, params or LOOP)("a text") == "[redacted]"
+    assert guard.make_mask({"value": "hunter2"}, {"value": "hunter2"})("a text") == "a text"
+
+
 def test_redact_must_be_callable() -> None:
     """Something else is refused at once."""
     with pytest.raises(SetupError, match="Trace: `redact` must be a plain function or None, not 'x'"):

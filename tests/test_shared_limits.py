@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -210,6 +211,60 @@ async def test_one_that_is_refused_does_not_fail_the_others() -> None:
     assert found is not None
     assert sorted(found.value) == sorted(b"abc")
     assert sorted(failed, key=repr) == [ValueError, StoreError]
+
+
+async def test_what_is_told_goes_first_and_its_mistake_is_raised() -> None:
+    """What comes back is there for those that wait; an error that is not of the store is a bug, which is not lost."""
+    rounds: list[list[bytes]] = []
+
+    def decide(_: bytes | None, asked: Sequence[bytes]) -> tuple[bytes | None, float | None, list[int]]:
+        rounds.append([*asked])
+        if b"wrong" in asked:
+            raise ValueError("wrong")
+        return None, None, [len(each) for each in asked]
+
+    store = Switched()
+    store.asked, store.answers = anyio.Event(), anyio.Event()
+    values = SharedValues(store, decide)
+    with anyio.fail_after(PATIENT):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(values.ask, "key", b"first")
+            await store.asked.wait()
+            tasks.start_soon(values.ask, "key", b"later")
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(values.tell, "key", b"back", b"again")
+            await anyio.wait_all_tasks_blocked()
+            store.answers.set()
+        assert rounds == [[b"first"], [b"again", b"back", b"later"]]
+        assert await values.tell("key", b"one", b"three") == [3, 5]
+        with pytest.raises(ValueError, match="wrong"):
+            await values.tell("key", b"fine", b"wrong")
+        store.is_away = True
+        assert await values.tell("key", b"nothing") == [None]
+
+
+async def test_units_are_looked_for_less_often_with_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pause between two looks is half to one and a half of one that doubles, up to its longest."""
+    units, looks = units_of(Concurrency(1, store=Memory())), list[float]()
+    assert await units.acquire("key", 1, None, 0) is not None
+    dice = [0.0, 1.0] * 6
+
+    def pause(seconds: float) -> anyio.CancelScope:
+        looks.append(seconds)
+        return before(0)
+
+    def throw() -> float:
+        if len(looks) == len(dice):
+            raise LookupError
+        return dice[len(looks)]
+
+    before = anyio.move_on_after
+    monkeypatch.setattr(shared_units, "random", SimpleNamespace(random=throw))
+    monkeypatch.setattr(shared_units, "anyio", SimpleNamespace(**{**vars(anyio), "move_on_after": pause}))
+    with pytest.raises(LookupError):
+        await units.acquire("key", 1, None, None)
+    doubled = [min(0.002 * 2**number, 0.05) for number in range(len(dice))]
+    assert looks == [pytest.approx(each * (0.5 + share)) for each, share in zip(doubled, dice, strict=True)]
 
 
 async def test_a_store_that_never_answers_is_waited_for_no_longer_than_it_may(

@@ -14,7 +14,6 @@ MARK: Final = (
     r"|</?(?:\w{1,20}:)?(?:tool|function|tool_name|name|invoke|parameter|argument|arg|arg_key|arg_value)(?:_?call)?s?>"
 )
 _LAST_MARK = re.compile(rf"<\|\w{{1,40}}\|>|{MARK}")
-_LONGEST = 100  # characters of a mark
 _MOST = 10  # marks in a row: each is cut off with a copy of the text
 
 
@@ -22,7 +21,7 @@ def cut_marks(text: str) -> str:
     """The text without the marks at its end, and the blanks around them."""
     for _ in range(_MOST):
         text = text.rstrip()
-        begin = max(text.rfind("<", -_LONGEST), text.rfind("[", -_LONGEST))
+        begin = max(text.rfind("<"), text.rfind("["))
         if begin < 0 or _LAST_MARK.fullmatch(text, begin) is None:
             break
         text = text[:begin]
