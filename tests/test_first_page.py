@@ -1,4 +1,4 @@
-"""The table on the first page is true: what the model sends, and what it is told. The README's test runs its example."""
+"""The table on the first page is true: what the model sends, and what it is told. test_readme.py runs the example."""
 
 from __future__ import annotations
 
