@@ -19,7 +19,7 @@ from toolcall_pipeline.testing import check_stage
 GALLERY = Path(__file__).parent.parent / "middlewares" / "GALLERY.md"
 TABLE = GALLERY.read_text().partition("\n## ")[0]
 PROGRAMS = [code for name in ("GALLERY.md", "TWICE.md") for _, code in snippets(GALLERY.with_name(name).read_text())]
-STAGES = ("authenticate", "permit", "Audit", "Hedge", "Shadow", "Fallback", "flagged", "Only")
+STAGES = ("authenticate", "permit", "Audit", "Hedge", "Shadow", "Fallback", "Only")
 
 
 def program_of(name: str) -> str:
@@ -71,7 +71,6 @@ def test_each_stage_is_short(name: str) -> None:
 WRONG: list[tuple[str, str, Callable[[Any], Any]]] = [
     ("permit", "resolve", lambda stage: stage),
     ("Hedge", "retry", lambda stage: stage(0.05)),
-    ("flagged", "resolve", lambda stage: stage),
 ]
 
 

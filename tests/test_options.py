@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -438,34 +437,3 @@ async def test_gather_checks_its_options(option: str, values: list[Any]) -> None
     for value in values:
         with pytest.raises(SetupError, match=f"^gather: `{option}` must be "):
             await gather(standard(TOOLS), [], **{option: value})
-
-
-def test_the_guide_has_every_option_with_its_default() -> None:
-    """The table of options in the guide has each stage, and each option but the clocks and dice of tests."""
-    guide = Path(toolcall_pipeline.middlewares.__file__).with_name("STAGES.md").read_text(encoding="utf-8")
-    table = guide.partition("\n## Options\n")[2].partition("\n## ")[0]
-    shown = {
-        name: dict(re.findall(r"`(\w+)(?:=([^`]*))?`", options))
-        for name, options in re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE)
-    }
-    stages = {name: getattr(toolcall_pipeline.middlewares, name) for name in dir(toolcall_pipeline.middlewares)}
-    stages = {name: stage for name, stage in stages.items() if inspect.isclass(stage) and name[0].isupper()}
-    assert shown == {
-        name: {
-            option.name: _in_the_guide(option.default)
-            for option in inspect.signature(stage).parameters.values()
-            if option.name not in ("clock", "sleep", "jitter")
-        }
-        for name, stage in stages.items()
-    }
-
-
-def _in_the_guide(default: object) -> str:
-    """A default as the table has it: a plain value as itself, others as `…`."""
-    if default is inspect.Parameter.empty:
-        return ""
-    if isinstance(default, bool) or default is None:
-        return str(default)
-    if isinstance(default, int | float):
-        return f"{default:_}"
-    return f'"{default}"' if isinstance(default, str) else "…"

@@ -42,7 +42,7 @@ def test_nothing_is_silent(kind: Kind) -> None:
 
 
 def test_the_guide_has_the_table() -> None:
-    """The guide of the adapters shows these rows, and there are at least 57 of them."""
+    """The guide of the adapters shows the rows that `table` writes, and there are at least 57 kinds."""
     assert table() in GUIDE.read_text()
     assert len(KINDS) >= 57
 

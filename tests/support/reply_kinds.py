@@ -2,7 +2,7 @@
 
 A row is the adapter, the reply, and what is expected of `Calls`: the names of its calls, the beginning of its text, the
 type of its error, its finish reason, whether the model refused, and the items that somebody has to handle. The guide of
-the adapters has the same table; `table()` writes it.
+the adapters has those of which a reader has to handle something; `table()` writes them.
 """
 # ruff: noqa: E501  # a row is a line
 
@@ -197,14 +197,19 @@ KINDS = [*CHAT, *RESPONSES, *ANTHROPIC, *GEMINI, *BEDROCK, *OTHERS]
 
 
 def table() -> str:
-    """The rows as the guide has them: replies of one adapter with the same outcome share a row, in order."""
+    """The rows as the guide has them: replies of one adapter with the same outcome share a row, in order.
+
+    A reply that comes out as calls or a text alone has no row.
+    """
     rows: dict[tuple[str, ...], list[str]] = {}
     for kind in KINDS:
+        if not kind.error and not kind.unhandled:
+            continue
         named = kind.what.partition(" ")[0]  # such as `computer_call`: what comes out says it again
-        cells = (kind.calls, bool(kind.text), kind.error, kind.finish or "", kind.unhandled)
+        cells = (bool(kind.text), kind.error, kind.finish or "", kind.unhandled)
         told = ("its name" if _code(each) == named else _code(each) for each in cells)
         rows.setdefault((kind.provider, *told), []).append(kind.what)
-    lines = ["| adapter | the reply | calls | text | `error.type` | `finish_reason` | `unhandled` |", "|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = ["| adapter | the reply | text | `error.type` | `finish_reason` | `unhandled` |", "|---|---|---|---|---|---|"]  # fmt: skip
     lines += [f"| {' | '.join((provider, '; '.join(whats), *told))} |" for (provider, *told), whats in rows.items()]
     return "\n".join(lines)
 
