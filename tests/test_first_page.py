@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import inspect
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 from pydantic import Field
 
-from toolcall_pipeline import Call, CallReport, ToolRegistry, render
+import toolcall_pipeline
+from toolcall_pipeline import Approvals, Call, CallReport, ToolRegistry, middlewares, render, stores, testing
 from toolcall_pipeline.middlewares import Cache, LoopGuard, standard
 from toolcall_pipeline.testing import no_waiting
 
@@ -106,6 +109,53 @@ async def test_what_the_model_is_told(row: str, caplog: pytest.LogCaptureFixture
         assert also in text
     assert "hunter2" not in text
     assert ("hunter2" in caplog.text) == row.endswith(("its connection breaks", "crashes the tool"))
+
+
+INDEX = [
+    span
+    for line in (ROOT / "README.md").read_text().partition("| you want to |")[2].partition("\n\n")[0].splitlines()[2:]
+    for span in re.findall(r"`([^`]+)`", line.split(" | ")[1])
+    if not span.startswith(("toolcall ", "make "))  # commands
+]
+MODULES = ("adapters.openai", "dialogue", "hosts", "mcp", "middlewares", "stores", "testing")
+KNOWN: dict[str, Any] = {
+    **{name: importlib.import_module(f"toolcall_pipeline.{name}") for name in MODULES},
+    **{
+        name: getattr(each, name) for each in (toolcall_pipeline, stores, middlewares, testing) for name in each.__all__
+    },
+    "adapters": importlib.import_module("toolcall_pipeline.adapters"),
+    "Annotated": Annotated,
+    "tools": tools,
+    "run": standard(tools),
+    "store": stores.Memory(),
+    "recorded": testing.RecordedSpans,
+    **{name: getattr(Approvals(stores.Memory()), name) for name in ("pending", "approve", "reject", "grant")},
+}
+
+
+def look_up(node: ast.expr) -> Any:
+    """What a name or an attribute of the index is."""
+    if isinstance(node, ast.Attribute):
+        return getattr(look_up(node.value), node.attr)
+    assert isinstance(node, ast.Name)
+    return KNOWN[node.id]
+
+
+@pytest.mark.parametrize("span", INDEX)
+def test_what_the_index_names_is_there(span: str) -> None:
+    """Each name of the README's index is one of the library, and can be called with the arguments that stand there."""
+    if span.startswith("hosts."):  # its framework is not installed here
+        assert importlib.util.find_spec(f"toolcall_pipeline.{span}") is not None
+        return
+    code = re.sub(r"^@|^(?:async with|with|await) | as \w+$", "", span)
+    code = re.sub(r"(\w+)=(?=[,)])", r"\1=\1", code).replace("…", "...")
+    shown = ast.parse(code, mode="eval").body
+    if isinstance(shown, ast.Name | ast.Attribute):
+        look_up(shown)
+    for node in ast.walk(shown):
+        if isinstance(node, ast.Call):
+            options = {str(each.arg): each.value for each in node.keywords}
+            inspect.signature(look_up(node.func)).bind(*node.args, **options)
 
 
 def test_what_the_guide_says_is_kept_by_default() -> None:
