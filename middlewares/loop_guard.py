@@ -179,7 +179,7 @@ class LoopGuard:
             error: ToolError = outcome.failure()
             if isinstance(error, (ExecutionFailed, ResourceNotFound)) and not error.details.suggestion:
                 advice = approved(f"{repetition.capitalize()}. Try something else.")
-                return Failure(attrs.evolve(error, details=attrs.evolve(error.details, suggestion=advice)))
+                return Failure(error.changed(details=attrs.evolve(error.details, suggestion=advice)))
         return outcome
 
     def _refuse(self, call: ResolvedCall, times: int) -> Outcome:

@@ -149,7 +149,7 @@ class _Taking:
         if facts != ({}, None):
             more, value = (self.from_data(to_data(each)[0], ()) for each in facts)
             if self.count > before:
-                error = attrs.evolve(error, details=attrs.evolve(details, more=more, value=value))
+                error = error.changed(details=attrs.evolve(details, more=more, value=value))
         return map_texts(error, self.from_text)
 
     def from_data(self, data: Any, path: tuple[str, ...]) -> Any:

@@ -56,7 +56,7 @@ class Reword:
         if not hasattr(error, "message"):
             return outcome
         worded = self._word(error, call.tool.name)
-        return Failure(attrs.evolve(error, message=worded)) if worded else outcome
+        return Failure(error.changed(message=worded)) if worded else outcome
 
     def _word(self, error: ToolError, tool: str) -> str | None:
         with FaultBarrier(_logger, "Reword: the function failed"):  # the failure keeps its words

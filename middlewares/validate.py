@@ -84,4 +84,4 @@ class Validate:
             error, arguments = repaired, repaired.sent
         if type(error) is InvalidParams:
             return Failure(self.limits.tell(parameters.advise(arguments, error, call.repairs)))
-        return Failure(attrs.evolve(error, schema=parameters.schema))
+        return Failure(error.changed(schema=parameters.schema))

@@ -39,6 +39,9 @@ from toolcall_pipeline.middlewares import (
     LoopGuard,
     Quota,
     RateLimit,
+    Redact,
+    Reword,
+    Shape,
     Timeout,
     Trace,
     standard,
@@ -185,6 +188,32 @@ async def test_a_wrong_result_is_decided_by_its_check(
     assert (report.error.kind, report.decided_by) == (kind, stage)
     logged = [vars(each) for each in caplog.records if each.name == LOGGER]
     assert [each["toolcall.decided_by"] for each in logged if each["gen_ai.tool.name"] == "find"] == [stage, stage]
+
+
+AROUND = [Redact(patterns=["word"]), Shape(max_characters=200), Reword(lambda text, tool: f"{tool}: {text}")]
+
+
+@pytest.mark.parametrize("around", AROUND, ids=lambda each: type(each).__name__)
+async def test_who_decided_is_named_behind_a_stage_that_changes_the_text(
+    around: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Report and log name the stage that decided, whatever another one makes of its text."""
+    tools = ToolRegistry()
+    told = f"the word is too short{'!' * 1_000}"
+
+    @tools.tool(effect="read", ensure=lambda arguments, word: told)
+    async def find(word: str) -> str:
+        return word
+
+    pipeline = standard(tools).after("retry", CheckResult(), name="mine").without("check_result")
+    pipeline = pipeline.before("retry", around)
+    with caplog.at_level(logging.INFO, LOGGER):
+        report = await pipeline.report(Call("find", {"word": "a"}))
+        await pipeline.without("trace")(Call("find", {"word": "a"}))
+    assert isinstance(report.error, ExecutionFailed)
+    assert report.error.message != told
+    assert report.decided_by == "mine"
+    assert [vars(each)["toolcall.decided_by"] for each in caplog.records if each.name == LOGGER] == ["mine"] * 2
 
 
 async def test_the_callers_own_time_limit_is_no_stage(caplog: pytest.LogCaptureFixture) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
+import anyio
 import attrs
 import pytest
 from returns.result import Failure, Success
 
 from error_cases import EACH_KIND, SECRET
+from support import a_call
 from toolcall_pipeline import (
     Crashed,
     Denied,
@@ -28,16 +31,63 @@ from toolcall_pipeline import (
     TimedOut,
     ToolError,
     Transient,
+    ValidCall,
+    Wording,
     render,
 )
 from toolcall_pipeline.engine.error_kind import ErrorKind
 from toolcall_pipeline.engine.errors import ERROR_TYPES
-from toolcall_pipeline.engine.guards import denies_effect
+from toolcall_pipeline.engine.guards import as_not_landed, denies_effect
+from toolcall_pipeline.engine.guards.one_effect import as_maybe_landed
+from toolcall_pipeline.messages.shaping import map_texts
+from toolcall_pipeline.middlewares import Redact, Reword
 from toolcall_pipeline.privacy import public_fields
+from toolcall_pipeline.privacy.masking import Mask, SecretValues
 
 GUIDE = Path(__file__).parent.parent / "pipeline" / "messages" / "KINDS.md"
 ERRORS = [pytest.param(error, id=error.kind) for error in EACH_KIND]
 CAUSED = [pytest.param(error, id=error.kind) for error in EACH_KIND if hasattr(error, "cause")]
+
+
+def behind(stage: Any) -> Callable[[Any], Any]:
+    """What an error becomes behind a stage."""
+
+    def change(error: ToolError) -> Any:
+        async def answer(_: ValidCall) -> Outcome:
+            return Failure(error)
+
+        return anyio.run(stage.__call__, a_call(), answer).failure()
+
+    return change
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "Redact": behind(Redact(patterns=["."])),
+    "Reword": behind(Reword(lambda text, tool: f"{tool}: {text}")),
+    "map_texts": lambda error: map_texts(error, lambda text: f"{text}!"),
+    "a mask": Mask(lambda: SecretValues({"2"}, is_full=True)).error,
+    "as_not_landed": as_not_landed,
+    "as_maybe_landed": lambda error: as_maybe_landed(error) if hasattr(error, "landed") else error,
+    "changed": lambda error: error.changed(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_who_changes_an_error_keeps_what_is_no_field_of_it(change: Callable[[Any], Any]) -> None:
+    """Its maker, its wording, how often it was sent and what changed: of each kind, and of an error inside of it."""
+    stage, wording = object(), Wording(verbosity="terse")
+    kept = (stage, wording, 3, "It changed.")
+    others = 0
+    for error in EACH_KIND:
+        marked: Any = error.made_by(stage).worded(wording).sent_again(3).since_last("It changed.")
+        if isinstance(getattr(marked, "cause", None), ErrorKind):
+            marked = marked.changed(cause=marked.cause.made_by(stage).worded(wording).sent_again(3).since_last(kept[3]))
+        found = change(marked)
+        others += found is not marked
+        for each in (found, getattr(found, "cause", None)):
+            if isinstance(each, ErrorKind):
+                assert (each.maker, each.wording, each.times, each.change) == kept
+    assert others > 0
 
 
 def test_the_union_is_closed() -> None:

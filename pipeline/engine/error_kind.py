@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NotRequired, Self, TypeAlias, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NotRequired, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 import attrs
 
@@ -12,6 +12,7 @@ from ..privacy import reduce_publicly
 if TYPE_CHECKING:
     from ..messages.wording import Wording
 
+T = TypeVar("T")
 FixableBy: TypeAlias = Literal["model", "runtime", "human", "operator", "nobody"]
 Category: TypeAlias = Literal["availability", "parameter", "execution", "internal"]
 ErrorType: TypeAlias = Literal["validation", "not_found", "permission", "execution", "timeout"]
@@ -48,7 +49,7 @@ class ErrorKind:
             ``ran``; or neither is said (``unsaid``, the default).
     """
 
-    __slots__ = ("_change", "_maker", "_times", "_wording")  # no fields: they are no part of the error
+    __slots__ = ("_change", "_maker", "_origin", "_times", "_wording")  # no fields: they are no part of the error
     fixable_by: ClassVar[FixableBy]
     category: ClassVar[Category]
     error_type: ClassVar[ErrorType]
@@ -110,13 +111,20 @@ class ErrorKind:
         """A copy that knows the stage that made it: a call without a record names it in the log."""
         return self._with("_maker", stage)
 
+    def is_of(self, other: object) -> bool:
+        """Whether it is this other error, or both are changed copies of one: who changed it did not decide."""
+        origin = getattr(self, "_origin", None)
+        return other is self or (origin is not None and getattr(other, "_origin", None) is origin)
+
     def _with(self, name: str, value: object) -> Self:
         copy = self.changed()
         object.__setattr__(copy, name, value)
         return copy
 
     def changed(self, **fields: Any) -> Self:
-        """A copy with other fields, and what is no field as it is here."""
+        """A copy with other fields, and what is no field as it is here: who changes an error does it by this."""
+        if not hasattr(self, "_origin"):
+            object.__setattr__(self, "_origin", object())
         copy: Self = attrs.evolve(cast("Any", self), **fields)
         for name in ErrorKind.__slots__:
             if hasattr(self, name):
@@ -131,3 +139,13 @@ class ErrorKind:
 
     def __deepcopy__(self, _memo: object) -> Self:
         return self
+
+
+def evolve(thing: T, fields: Mapping[str, Any]) -> T:
+    """A copy of an error, or of a part of one, with other fields; the same object if there are none."""
+    if not fields:
+        return thing
+    if isinstance(thing, ErrorKind):
+        return thing.changed(**fields)
+    evolved: Any = attrs.evolve(cast("Any", thing), **fields)
+    return cast("T", evolved)

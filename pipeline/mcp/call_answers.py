@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-import attrs
 from returns.result import Failure
 
 from ..engine.errors import ExecutionFailed, TimedOut, ToolError, Transient, Unavailable
@@ -101,7 +100,7 @@ def _read_error(answer: Answer, text: TextPolicy, *, trusted: bool) -> ToolError
     named = {"errorType": kind} if isinstance(kind, str) else {}
     found = ReturnedError(text=text)({**said, **named, "isError": True, "content": answer.get("content")})
     if kind == "unavailable" and isinstance(found, Unavailable):  # of a pipeline, which would say if a body had begun
-        return attrs.evolve(found, body_landed="no")
+        return found.changed(body_landed="no")
     return ExecutionFailed() if found is None else found
 
 

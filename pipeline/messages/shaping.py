@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import attrs
 
+from ..engine.error_kind import evolve
 from ..engine.errors import ToolError, Unavailable
 from ..privacy import PublicText
 from ..privacy import neutralise as escape
@@ -142,5 +143,4 @@ def map_texts(thing: T, change: Callable[[str], str]) -> T:
             after = each if all(one is other for one, other in zip(mapped, each, strict=True)) else mapped
         if after is not before:
             changed[field.name] = after
-    evolved: Any = attrs.evolve(cast("Any", thing), **changed) if changed else thing
-    return cast("T", evolved)
+    return evolve(thing, changed)

@@ -456,7 +456,7 @@ def tell_part(effect: OneEffect, outcome: Outcome) -> Outcome:
         return outcome
     where = f"with {tool.verify_with} " if tool.verify_with else ""
     advice = approved(f"The call may have taken effect in part: check {where}before you repeat it.")
-    return Failure(attrs.evolve(error, details=attrs.evolve(error.details, suggestion=advice)))
+    return Failure(error.changed(details=attrs.evolve(error.details, suggestion=advice)))
 
 
 _UNDECIDED = "an equal call of this conversation is undecided"

@@ -21,6 +21,7 @@ from urllib.parse import quote, quote_plus
 import attrs
 
 from ..base.foreign_values import or_default, safe_str
+from ..engine.error_kind import evolve
 from ..parameters.reading import read_literal
 from .escaping import CUT
 from .public_text import REDACTED
@@ -172,7 +173,7 @@ class Mask:
                 continue
             if shown != held:
                 changed[field.name] = shown
-        return attrs.evolve(cast("Any", error), **changed) if changed else error
+        return evolve(error, changed)
 
     @cached_property
     def _secrets(self) -> SecretValues:

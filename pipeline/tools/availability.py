@@ -27,7 +27,7 @@ class ToolLock:
         if self.seconds_left is None:
             return self.why
         seconds = self.seconds_left()
-        return attrs.evolve(self.why, retry_after=seconds) if seconds > 0 else None
+        return self.why.changed(retry_after=seconds) if seconds > 0 else None
 
 
 class DynamicGate(Mapping[str, Unavailable]):

@@ -31,8 +31,6 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, cast
 
-import attrs
-
 from ..base.foreign_values import or_default
 from ..base.setup_error import SetupError
 from ..engine.errors import Crashed, ExecutionFailed, TimedOut, ToolError, Transient
@@ -101,7 +99,7 @@ def classify_own(error: Crashed, tool: Tool[..., Any], foreign_text: ForeignText
 def _free(error: ToolError | None, tool: Tool[..., Any]) -> ToolError | None:
     """The error, with ``landed`` "no" where it leaves that open and its exception proves it."""
     if isinstance(error, (TimedOut, Transient)) and error.landed == "maybe" and tool.proves_no_effect(error):
-        return attrs.evolve(error, landed="no")
+        return error.changed(landed="no")
     return error
 
 

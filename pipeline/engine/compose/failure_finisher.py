@@ -105,8 +105,7 @@ class FailureFinisher:
         if type(error) is OutcomeUnknown:
             error = self._without_closed(error)
         if mask is not None and not (type(error) is InvalidParams and error.schema is not None):
-            masked = mask.error(error)  # a parser makes its texts without secrets
-            error = masked if masked is error else masked.made_by(error.maker)
+            error = mask.error(error)  # a parser makes its texts without secrets
         self._log(call, tool, error, mask, decision)
         return self._give(call, reached, error, outcome)
 
@@ -160,7 +159,7 @@ class FailureFinisher:
         """The error without its tool to check with, if the model may not call that tool now."""
         name = error.verify_with
         closed = any(name not in registry or name in registry.closed for registry in self.registries)
-        return attrs.evolve(error, verify_with=None) if name is not None and closed else error
+        return error.changed(verify_with=None) if name is not None and closed else error
 
     def _log(
         self, call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask | None, decision: tuple[str, str]

@@ -198,7 +198,7 @@ class _StageTimes:
 
 
 def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Handler[Any]:  # noqa: C901, PLR0915  # one picture
-    """Record a middleware: its own time, and a verdict if it made or changed it.
+    """Record a middleware: its own time, and a verdict if it made it.
 
     A repeating stage has a record for each wait between two attempts. A stage may call on again, and at once with
     another call of the inside: each run after the first one writes to a branch of the report, and is an attempt of its
@@ -272,9 +272,9 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
 
 
 def _is_passed_on(outcome: Any, answers: Sequence[Any]) -> bool:
-    """Whether a failure comes from a run of the inside, also in another ``Failure``: the stage did not make it."""
+    """Whether a failure comes from a run of the inside, also in another ``Failure``, or with a text less."""
     error = error_of(outcome)
-    return error is not None and any(error_of(each) is error for each in answers)
+    return error is not None and any(error.is_of(error_of(each)) for each in answers)
 
 
 def _recorded_attempt(inner: Handler[Any], read: _Read | None = None) -> Handler[Any]:

@@ -182,7 +182,7 @@ def landed_of(outcome: object, tool: Tool[..., Any] | None = None, *, began: boo
 def as_outcome_unknown(error: Any, tool: Tool[..., Any]) -> OutcomeUnknown:
     """Replace an error that does not say that the tool may have taken effect."""
     if isinstance(error, (TimedOut, Transient)):
-        return OutcomeUnknown(attrs.evolve(error, landed="maybe"), tool.verify_with)
+        return OutcomeUnknown(error.changed(landed="maybe"), tool.verify_with)
     if type(error) is Unavailable:
         landed: Landed = "yes" if error.body_landed == "yes" else "maybe"
         told = Transient(None, error.retry_after, landed, error.message, error.details)
@@ -193,13 +193,13 @@ def as_outcome_unknown(error: Any, tool: Tool[..., Any]) -> OutcomeUnknown:
 def as_not_landed(error: E) -> E:
     """Make ``landed`` of an error "no" where it says "maybe", for a call without a body that may have taken effect."""
     if isinstance(error, (TimedOut, Transient)) and error.landed == "maybe":
-        return cast("E", attrs.evolve(error, landed="no"))
+        return cast("E", error.changed(landed="no"))
     return error
 
 
 def as_maybe_landed(error: E) -> E:
     """Make ``landed`` of an error "maybe", for a call with a body that may have taken effect."""
-    return cast("E", attrs.evolve(cast("Any", error), landed="maybe"))
+    return cast("E", cast("Any", error).changed(landed="maybe"))
 
 
 def denies_effect(error: Any) -> bool:
