@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
+from itertools import groupby, product
+from operator import itemgetter
 from typing import Any
 
 import anyio
@@ -10,7 +13,7 @@ import pytest
 
 from toolcall_pipeline import SetupError
 from toolcall_pipeline.audit import AuditLog, Row
-from toolcall_pipeline.stores import Change, Entry, Memory, Store, StoreError
+from toolcall_pipeline.stores import ANY, Change, Entry, Memory, Store, StoreError
 
 
 async def read(store: Store, secret: bytes = b"") -> list[Row]:
@@ -47,12 +50,29 @@ async def test_a_verdict_shows_twenty_faults(count: int) -> None:
 
 
 async def test_faults_along_the_chain_are_named_by_their_rows() -> None:
-    """Two gaps are two faults, each with its first and last row; a row that follows a gap is no fault of its own."""
-    log = AuditLog(store := Memory())
-    places = [await log.append({"n": number}) for number in range(9)]
-    for number in (2, 3, 4, 7):
-        await store.write(Change(f"audit/{number:015d}", None))
-    assert await log.verify() == (9, places[-1], ("rows 2 to 4: removed", "row 7: removed"))
+    """Each gap is a fault, with its first and last row, wherever it is; a row that follows a gap is no fault."""
+    for kept in product((True, False), repeat=5):
+        log = AuditLog(store := Memory())
+        places = [await log.append({"n": number}) for number in range(5)]
+        faults: list[str] = []
+        for there, group in groupby(enumerate(kept, 1), itemgetter(1)):
+            if there:
+                continue
+            gap = [number for number, _ in group]
+            await store.write(*(Change(f"audit/{number:015d}", None) for number in gap))
+            faults.append(f"rows {gap[0]} to {gap[-1]}: removed" if gap[1:] else f"row {gap[0]}: removed")
+        assert await log.verify() == (5, places[-1], tuple(faults))
+
+
+async def test_a_chain_begins_with_a_row_that_follows_no_other() -> None:
+    """Without the rows before them others are no whole chain, though the head has their digest."""
+    log: Any = AuditLog(store := Memory())
+    await log.append({"n": 0})
+    row = {"number": 1, "before": "the digest of another row", "n": 0}
+    written = json.dumps(row, separators=(",", ":")).encode()
+    head = json.dumps(log._seal(1, log._digest(written))).encode()
+    await store.write(Change(f"audit/{1:015d}", written, ANY), Change("audit-head", head, ANY))
+    assert (await log.verify()).faults == ("row 0: changed, or row 1 is not the one that followed it",)
 
 
 class Listed(Memory):

@@ -32,6 +32,7 @@ from toolcall_pipeline import (
     ValidCall,
     tool,
 )
+from toolcall_pipeline.engine.compose.stage import read_middleware_phases
 from toolcall_pipeline.middlewares import (
     Available,
     Cache,
@@ -294,6 +295,15 @@ LATE: list[Any] = [
     annotated(Constrained),
     annotated("ValidCall"),
 ]
+
+
+@pytest.mark.parametrize("beside", [(), (Call,), (Call, "why")], ids=len)
+def test_what_a_middleware_hands_on_is_read_from_its_handler(beside: tuple[Any, ...]) -> None:
+    """What an annotation carries beside its type says nothing of the phase."""
+    handler: Any = ANY_HANDLER[ValidCall]
+    if beside:
+        handler = Annotated[(handler, *beside)]
+    assert read_middleware_phases(annotated(Annotated[Call, ResolvedCall], handler), {}) == (Call, ValidCall)
 
 
 @pytest.mark.parametrize("stage", [pytest.param(each, id=str(n)) for n, each in enumerate(FINE)])

@@ -195,6 +195,23 @@ def test_a_flush_returns(new_queue: NewQueue, added: tuple[Exported, Add]) -> No
     assert len(exported.spans) == 4
 
 
+def test_at_the_end_the_thread_makes_what_waits(added: tuple[Exported, Add]) -> None:
+    """An exporter may take any time, so it blocks the thread, and not who ends the process."""
+    exported, add = added
+    makers: list[str] = []
+
+    class Maker(SpanProcessor):
+        def on_end(self, span: Any) -> None:
+            makers.append(threading.current_thread().name)
+
+    exported.provider.add_span_processor(Maker())
+    queue = DeferredSpans()
+    add(queue)
+    queue.drain(PATIENT)
+    assert makers == ["toolcall-spans"]
+    assert queue.is_empty
+
+
 def test_dropped_calls_of_many_threads_are_all_counted(new_queue: NewQueue, added: tuple[Exported, Add]) -> None:
     """Every call beyond max_queue is counted, from whichever thread, and the others get their spans."""
     exported, add = added

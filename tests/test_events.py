@@ -16,6 +16,7 @@ from support import Exported, a_tool
 from toolcall_pipeline import Call, CallReport, Pipeline, ToolContext, ToolRegistry, Transient
 from toolcall_pipeline.middlewares import Retry, Trace, standard
 from toolcall_pipeline.telemetry import Event, Events, events_of, follow
+from toolcall_pipeline.telemetry.event_rows import PROGRESS
 from toolcall_pipeline.testing import FakeClock
 
 
@@ -195,6 +196,18 @@ async def test_a_slow_reader_loses_events_and_delays_nobody() -> None:
     with Events(max_queue=2) as events:
         await listened_to(events).call("probe")
         assert events.dropped == 6
+
+
+async def test_lost_events_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The log says it at the first of them; lost progress, of which another one follows, is not worth a word."""
+    told: list[int] = []
+    with Events(max_queue=1) as events:
+        for name in (PROGRESS, PROGRESS, "tool.call", "tool.stage", PROGRESS, "tool.result"):
+            for _ in range(2):
+                vars(Events)["_add"](events, Event(name, 0, "c1", "probe", {}))
+            told.append(sum("Events are dropped" in each.getMessage() for each in caplog.records))
+    assert told[:2] == [0, 0]
+    assert set(told[3:]) == {1}
 
 
 async def test_a_reader_that_lost_events_counts_them() -> None:

@@ -28,7 +28,7 @@ from toolcall_pipeline import (
     gather,
 )
 from toolcall_pipeline.middlewares import Concurrency, Ledger, Quota, RateLimit, standard
-from toolcall_pipeline.once import owners
+from toolcall_pipeline.once import in_process, owners
 from toolcall_pipeline.once.decision import Arrival, decide
 from toolcall_pipeline.policies import PolicyRule, RuleSet
 from toolcall_pipeline.stores import Change, Memory, StoreError
@@ -315,6 +315,46 @@ async def test_a_late_write_waits_for_no_other(monkeypatch: pytest.MonkeyPatch) 
         store.blocked.remove(keys[1])
         assert [await ask(3), await ask(2), await ask(1)] == [3, 2, "unavailable"]
         assert len(keys) == 3
+
+
+@pytest.mark.parametrize("kind", ["d/", "i/"])
+@pytest.mark.parametrize("left", ["nothing", "another version"])
+async def test_an_end_is_not_written_over_what_another_hand_left(kind: str, left: str) -> None:
+    """While a body runs an operator, or who took its owner for dead, may change its rows; its answer is still told."""
+    tools, store, ran = ToolRegistry(), Memory(), list[str]()
+
+    @tools.tool
+    async def act() -> str:
+        ran.append("act")
+        for key in [key async for key, _ in store.scan(kind)]:
+            entry = await store.get(key)
+            assert entry is not None
+            await store.write(Change(key, None if left == "nothing" else entry.value, entry.version))
+        return "done"
+
+    with anyio.fail_after(PATIENT):
+        async with standard(tools).before("retry", Ledger(store, max_wait=0)) as pipeline:
+            assert await pipeline(Call("act", {}, "1", conversation="thread")) == Success("done")
+            rows = [entry.value async for _, entry in store.scan(kind)]
+    assert ran == ["act"]
+    assert len(rows) == (1 if kind == "d/" and left != "nothing" else 0)  # an intent ends with its last call
+    assert not any(b'"ended"' in row for row in rows)
+
+
+async def test_the_time_of_a_refusal_is_in_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an undecided call before it took to refuse it: from the question whether it landed to the answer."""
+    tools = ToolRegistry()
+
+    @tools.tool(verify=lambda _lost, _key: None)
+    async def act() -> None:
+        raise ConnectionError
+
+    pipeline = standard(tools, attempts=1)
+    call = Call("act", {}, "1", conversation="thread")
+    await pipeline(call)
+    monkeypatch.setattr(in_process, "perf_counter_ns", iter((1_000, 251_000)).__next__)
+    report = await pipeline.report(attrs.evolve(call, id="2"))
+    assert [(row.start, row.end, row.own) for row in report.stages if row.name == "once"] == [(1_000, 251_000, 250_000)]
 
 
 @pytest.mark.parametrize("verdict", [Success("found"), True, False, None], ids=str)

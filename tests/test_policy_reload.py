@@ -118,6 +118,37 @@ async def test_a_file_is_read_when_it_has_stopped_to_change(desk: Desk) -> None:
     assert await desk.call(pipeline) == "success"
 
 
+async def test_two_looks_at_a_file_are_a_while_apart(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks are 0.3 seconds apart, from the first reading on; an entry waits for two if the file has changed."""
+    looks: list[float] = []
+    stamp = vars(rule_file.RuleFile)["_stamp"]
+    slept: list[float] = []
+
+    def look(self: rule_file.RuleFile) -> Any:
+        looks.append(desk.clock.now)
+        return stamp(self)
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        desk.clock.now += seconds
+
+    monkeypatch.setattr(rule_file.RuleFile, "_stamp", look)
+    monkeypatch.setattr(anyio, "sleep", sleep)
+    began = desk.clock.now
+    rules = rule_file.RuleFile(desk.file)
+    for after in (0.0, 0.2, 0.29, 0.3, 0.4, 0.59, 0.6, 2.0, 2.2, 2.3):
+        desk.clock.now = began + after
+        assert rules.version
+    assert looks == [began + after for after in (0.0, 0.3, 0.6, 2.0, 2.3)]
+    async with rules:
+        assert slept == []
+    desk.write(ALLOW)
+    before = rules.version
+    async with rules:
+        assert slept == [0.3]
+        assert rules.version != before
+
+
 async def test_one_version_judges_a_call(desk: Desk) -> None:
     """A file that changes while a call is under way is no way past a person: all stages go by one version."""
     desk.write(APPROVE)

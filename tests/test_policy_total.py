@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, RootModel, field_serializer
 
 import plain_rules
-from toolcall_pipeline import Approvals, Call, SetupError, Success, ToolRegistry
+from toolcall_pipeline import Approvals, Call, SetupError, Success, Tool, ToolRegistry
 from toolcall_pipeline.approvals import Requests
 from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.policies import PolicyRule, RuleSet, read_rules
@@ -142,6 +142,22 @@ class Pair(NamedTuple):
 def test_a_rule_sees_what_the_tool_gets(value: Any, fitting: Any) -> None:
     """Each field by its name in the schema, exact numbers, and nothing that a serializer makes of them."""
     assert (_judge(value, fitting, "deny"), _judge(value, {"not": fitting}, "deny")) == ("deny", "allow")
+
+
+def test_a_rule_sees_the_defaults_of_a_schema() -> None:
+    """Of each parameter that has one, also where the schema of another is `true` or has none."""
+    tools = ToolRegistry()
+    properties = {"cents": {"type": "integer", "default": 500}, "any": True, "to": {"type": "string"}}
+
+    async def pay(**sent: Any) -> None: ...
+
+    schema = {"type": "object", "properties": properties}
+    tools.register(Tool.from_schema(name="pay", parameters=schema, handler=pay, effect="read"))
+    rule = PolicyRule("deny", arguments={"required": ["cents"], "properties": {"cents": {"minimum": 100}}})
+    pipeline = standard(tools, policy=RuleSet((rule,)))
+    for sent, kind in (({}, "permission"), ({"any": 1, "to": "ann"}, "permission"), ({"cents": 1}, "")):
+        outcome: Any = pipeline.call_sync("pay", sent)
+        assert ("" if isinstance(outcome, Success) else outcome.failure().kind) == kind
 
 
 class Odd: ...

@@ -31,6 +31,7 @@ from toolcall_pipeline import (
 from toolcall_pipeline.engine.errors import NAME_KEPT
 from toolcall_pipeline.middlewares import Validate, standard
 from toolcall_pipeline.parameters import RULES
+from toolcall_pipeline.parameters.renames import find_renames, list_kept
 
 
 class Size(enum.Enum):
@@ -427,6 +428,25 @@ async def test_a_name_that_looks_misspelt_is_told_in_the_report_and_to_the_model
     assert render(report.outcome, repairs=report.repairs).endswith(
         "Note: dryRun is no parameter of this tool and was passed on. If dry_run was meant, use that name."
     )
+
+
+@pytest.mark.parametrize(
+    ("others", "length", "told"), [(0, 200, True), (49, 200, True), (50, 7, False), (0, 201, False)]
+)
+def test_how_many_names_are_compared(others: int, length: int, told: bool) -> None:
+    """With more than fifty undeclared names another set of parameters was meant, and no name is that long."""
+    name, declared = "dryRun".ljust(length, "x"), "dry_run".ljust(length + 1, "x")
+    sent = {**{f"z{number}": 1 for number in range(others)}, name: True}
+    schema = {"type": "object", "properties": {declared: {"type": "boolean"}}}
+    closed = Tool.from_schema(name="probe", parameters={**schema, "additionalProperties": False}, handler=return_params)
+    assert bool(list_kept(sent, frozenset({declared}))) is told
+    assert (find_renames(sent, declared, closed.parameters, {}) == [([name], declared)]) is told
+
+
+def test_five_names_are_measured_for_their_likeness() -> None:
+    """That takes time; a name that is the same but for its spelling is found however many stand before it."""
+    sent = {**{f"z{number}": 1 for number in range(4)}, "limmit": 1, "lmit": 1, "Limit": 1}
+    assert [each.before for each in list_kept(sent, frozenset({"limit"}))] == ["limmit", "Limit"]
 
 
 def test_a_name_is_told_beside_a_repair() -> None:

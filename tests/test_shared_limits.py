@@ -243,6 +243,33 @@ async def test_what_is_told_goes_first_and_its_mistake_is_raised() -> None:
         assert await values.tell("key", b"nothing") == [None]
 
 
+async def test_an_answer_that_nobody_reads_is_taken_back() -> None:
+    """What a round decides for a caller that is cancelled meanwhile is undone in the next one, before it leaves."""
+    rounds: list[list[bytes]] = []
+
+    def decide(_: bytes | None, asked: Sequence[bytes]) -> tuple[bytes | None, float | None, list[bytes]]:
+        rounds.append([*asked])
+        return None, None, [b"got " + each for each in asked]
+
+    store = Switched()
+    store.asked, store.answers = anyio.Event(), anyio.Event()
+    values = SharedValues(store, decide, undo=lambda asks, answer: asks + b" " + answer if asks == b"a" else None)
+    with anyio.fail_after(PATIENT):
+        async with anyio.create_task_group() as tasks:
+            for each in (b"a", b"b"):
+                tasks.start_soon(values.ask, "key", each)
+            await store.asked.wait()
+            tasks.start_soon(values.ask, "key", b"never asked")
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await anyio.wait_all_tasks_blocked()
+                store.answers.set()
+    assert sorted(rounds[0]) in ([b"a"], [b"a", b"b"])
+    assert rounds[-1] == [b"a got a"]
+    assert b"never asked" not in sum(rounds, [])
+
+
 async def test_units_are_looked_for_less_often_with_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pause between two looks is half to one and a half of one that doubles, up to its longest."""
     units, looks = units_of(Concurrency(1, store=Memory())), list[float]()

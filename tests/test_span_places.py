@@ -14,9 +14,11 @@ from returns.result import Failure
 from support import Exported, a_tool
 from toolcall_pipeline import Call, Denied, Handler, Outcome, Pipeline, ResolvedCall, ToolRegistry, ValidCall, approved
 from toolcall_pipeline.engine.compose import Placement
+from toolcall_pipeline.engine.report.report_rows import StageRow
 from toolcall_pipeline.middlewares import Retry, Trace, standard
 from toolcall_pipeline.telemetry.queues import flush_queues
 from toolcall_pipeline.telemetry.span_tree import id_of
+from toolcall_pipeline.telemetry.spans import has_notable
 from toolcall_pipeline.testing import FakeClock, assert_trace
 
 Stage = Callable[[ValidCall, Handler[ValidCall]], Any]
@@ -183,6 +185,24 @@ async def test_a_live_span_of_a_cancelled_call_ends() -> None:
         group.cancel_scope.cancel()
     assert {"spanned", CALL} <= {each.name for each in exported.spans}
     assert_trace(exported.spans)
+
+
+@pytest.mark.parametrize(
+    ("rows", "notable"),
+    [
+        ([], False),
+        ([("resolve", 0, 9, None, 0, "", 9)], False),
+        ([("resolve", 0, 9, None, 0, "", 1_000_000)], False),
+        ([("resolve", 0, 9, None, 0, "", 1_000_001)], True),
+        ([("resolve", 0, 9, None, 0, "waited", 9)], True),
+        ([("resolve", 0, 9, "denied", 0, "", 9)], True),
+        ([("resolve", 0, 9, None, 0, "", 9), ("execute", 0, 9, "crashed", 0, "", 9)], True),
+        ([("resolve", 0, 9_000_000, None, 0, "", 9), ("execute", 0, 9_000_000, None, 0, "", 9)], False),
+    ],
+)
+def test_a_stage_is_notable_for_what_it_did(rows: list[StageRow], notable: bool) -> None:
+    """It failed, has a note, or worked for more than a millisecond; how long it took with its inside is nothing."""
+    assert has_notable(rows) is notable
 
 
 async def test_two_traces_have_a_tree_each() -> None:
