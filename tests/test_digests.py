@@ -20,6 +20,8 @@ import anyio
 import anyio.to_thread
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, SecretBytes, SecretStr
 
 from support import PATIENT
@@ -147,6 +149,38 @@ APART: dict[str, tuple[Any, ...]] = {
 def test_the_form_of_a_value_stays(value: object, form: str) -> None:
     """A release that changes a form would run the calls again that a store has answers for."""
     assert write_strict(value) == form
+
+
+_ANY_TEXT = st.text(st.characters(exclude_categories=()))  # also halves of surrogate pairs
+_PLAIN: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.integers(2**9_999, 2**10_001) | st.floats() | _ANY_TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(_ANY_TEXT, inner),
+)
+
+
+def _write_plain(value: Any) -> str:
+    """The form of JSON, as every store has kept it since the first release."""
+    match value:
+        case None | bool():
+            return {None: "N", True: "T", False: "F"}[value]
+        case int():
+            return f"h{value:x};" if abs(value) >= 1 << 10_000 else f"i{value};"
+        case float():
+            return f"f{value!r};"
+        case str():
+            return f"s{len(value)}:{value}"
+        case list():
+            items = [_write_plain(each) for each in cast("list[Any]", value)]
+            return f"l{len(items)}:" + "".join(items)
+        case _:
+            pairs = sorted(_write_plain(name) + _write_plain(each) for name, each in value.items())
+            return f"m{len(pairs)}:" + "".join(pairs)
+
+
+@given(st.dictionaries(_ANY_TEXT, _PLAIN))
+def test_arguments_are_written_as_in_all_releases(arguments: dict[str, Any]) -> None:
+    """Whatever JSON a model sends: another form would make another call of each one that a store has kept."""
+    assert write_arguments(Call("act", arguments)) == write_strict(arguments) == _write_plain(arguments)
 
 
 @pytest.mark.parametrize("values", APART.values(), ids=APART)

@@ -15,7 +15,7 @@ import dataclasses
 import ipaddress
 import re
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
@@ -110,7 +110,7 @@ def write_loose(value: object, schema: Schema, parts: Parts = ()) -> str:
     Raises:
         NotPlainError: As `digest`.
     """
-    return _Form(schema).write(value, parts, _MAX_DEPTH)
+    return _Form(schema, _SCALARS).write(value, parts, _MAX_DEPTH)
 
 
 def is_written_alike(value: object) -> bool:
@@ -125,26 +125,29 @@ def is_written_alike(value: object) -> bool:
 
 
 class _Form:
-    """Writes forms; strict without a schema, loose with one."""
+    """Writes forms; strict without a schema, loose with one.
 
-    def __init__(self, schema: Schema | None) -> None:
-        self._schema = schema
+    Args:
+        schema: The schema of the tool's parameters. None: strict.
+        scalars: How the values of these very types are written, wherever they stand.
+    """
+
+    def __init__(self, schema: Schema | None, scalars: Mapping[type[Any], Callable[[Any], str]]) -> None:
+        self._schema, self._scalars = schema, scalars
 
     def write(self, value: Any, parts: Parts, depth: int) -> str:
         kind = cast("type[Any]", type(value))
-        if kind is str:  # before all others, for most are texts, integers and dicts
+        if (scalar := self._scalars.get(kind)) is not None:
+            return scalar(value)
+        if kind is dict and depth:
+            return f"m{self._pairs(value.items(), parts, depth - 1)}"
+        if kind is str:
             return self._text(value, parts)
-        if kind is int:
-            return _integer(value)
-        if value is None or kind is bool:
-            return _WORDS[value]
         if kind is float or kind is Decimal or kind is Fraction:
             return self._number(value)
         if not depth:
             raise NotPlainError("nested too deeply")
         inner = depth - 1
-        if kind is dict:
-            return f"m{self._pairs(value.items(), parts, inner)}"
         if kind is list:
             return f"l{self._items(value, parts, inner)}"
         return f"({_name(kind)}){self._other(value, parts, inner)}"
@@ -197,12 +200,16 @@ class _Form:
     def _pairs(self, pairs: Any, parts: Parts, depth: int) -> str:
         """The forms of names and values, in the order of the names."""
         found: list[str] = []
+        scalars: Any = self._scalars
         for key, each in pairs:
-            name = f"s{len(key)}:{key}" if type(key) is str else _STRICT.write(key, (), depth)
-            inner = parts if self._schema is None else (*parts, key if type(key) is str else "")
-            found.append(name + self.write(each, inner, depth))
+            if (scalar := scalars.get(type(each))) is not None:
+                form = scalar(each)
+            else:
+                inner = parts if self._schema is None else (*parts, key if type(key) is str else "")
+                form = self.write(each, inner, depth)
+            found.append(f"s{len(key)}:{key}{form}" if type(key) is str else _STRICT.write(key, (), depth) + form)
         found.sort()
-        return _count(found)
+        return f"{len(found)}:{''.join(found)}"
 
     def _text(self, text: str, parts: Parts) -> str:
         if self._schema is not None:
@@ -211,21 +218,16 @@ class _Form:
                 number = _number_in(text, kinds_at(self._schema, parts))
                 if number is not None:
                     return _amount(number)
-        return f"s{len(text)}:{text}"
+        return _plain_text(text)
 
     def _number(self, value: Any) -> str:
         if self._schema is not None:
             return _amount(value)
         if isinstance(value, float):
-            written = float.__repr__(value)
-            return f"f{'nan' if value != value else written};"  # noqa: PLR0124  # NaN
+            return _float(value)
         if isinstance(value, Decimal):
             return f"({_name(Decimal)})d{'NaN' if value.is_nan() else Decimal.__str__(value)};"
         return f"({_name(Fraction)})q{value.numerator:x}/{value.denominator:x};"
-
-
-_STRICT = _Form(None)
-_WORDS = {None: "N", True: "T", False: "F"}
 
 
 def compose(text: str) -> str:
@@ -251,6 +253,23 @@ def _name(kind: type[Any]) -> str:
 
 def _integer(value: int) -> str:
     return f"i{value};" if value.bit_length() <= _LARGE else f"h{value:x};"
+
+
+def _plain_text(value: str) -> str:
+    return f"s{len(value)}:{value}"
+
+
+def _float(value: float) -> str:
+    return "fnan;" if value != value else f"f{float.__repr__(value)};"  # noqa: PLR0124  # NaN
+
+
+_WORDS = {None: "N", True: "T", False: "F"}
+_SCALARS: Mapping[type[Any], Callable[[Any], str]] = {
+    int: _integer,
+    bool: _WORDS.__getitem__,
+    type(None): _WORDS.__getitem__,
+}
+_STRICT = _Form(None, {**_SCALARS, str: _plain_text, float: _float})
 
 
 def _moment(value: object) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -34,7 +34,8 @@ _join_caller = lru_cache(join)  # most calls come from few callers
 DELIVERY: StateKey[str] = StateKey("toolcall-pipeline.delivery")  # the name of an approval
 
 
-class Asked(NamedTuple):
+@attrs.define  # never changed, and not frozen: one is made for each call, in half of the time
+class Asked:
     """What a call asks for, as texts.
 
     Attributes:
@@ -46,7 +47,8 @@ class Asked(NamedTuple):
     loose: str
 
 
-class Intent(NamedTuple):
+@attrs.define  # as above
+class Intent:
     """The digests of what a call asks for, with its principal, conversation and tool.
 
     Attributes:
@@ -105,8 +107,11 @@ def read_asked(call: ResolvedCall, params: Mapping[str, object] | None, written:
         written: What `write_arguments` makes of it, where that is known.
     """
     if params is not None:
-        with _BARRIER:  # an object of the tool's own may raise anything when it is read
+        try:
             return _read_params(call, params, written)
+        except BaseException as exc:  # an object of the tool's own may raise anything when it is read
+            if not _BARRIER.stops(exc):
+                raise
     return Asked("", f"written:{written or write_arguments(call)}")
 
 
@@ -150,7 +155,7 @@ def _write_loosely(
     params: Mapping[str, object], schema: Mapping[str, Any], defaults: Mapping[str, _Default]
 ) -> dict[str, str]:
     """The loose forms of params, without those that equal their default."""
-    loose = dict[str, str]()
+    loose: dict[str, str] = {}
     for name, value in params.items():
         form = write_strict(value) if is_written_alike(value) else write_loose(value, schema, (name,))
         if name not in defaults or defaults[name].loose != form:
@@ -177,7 +182,7 @@ def _are_the_same(arguments: object, params: Mapping[str, object]) -> bool:
         return False
     given: dict[Any, Any] = cast("dict[Any, Any]", arguments)
     for name, each in params.items():
-        if name not in given or given[name] is not each or not is_written_alike(each):
+        if name not in given or given[name] is not each or not (type(each) is int or is_written_alike(each)):
             return False
     return True
 
@@ -229,9 +234,12 @@ def _note_default(
 def write_arguments(call: Call) -> str:
     """The form of the arguments as the model wrote them: of JSON by its content, of other text as it stands."""
     arguments: object = call.arguments
-    with _BARRIER:  # arguments of any class may raise when they are read
+    try:
         read = read_arguments(arguments)
         return write_strict(arguments if read is None else read)
+    except BaseException as exc:  # arguments of any class may raise when they are read
+        if not _BARRIER.stops(exc):
+            raise
     return f"object:{make_uuid()}"  # it equals nothing
 
 
