@@ -558,7 +558,7 @@ async def test_a_twin_waits_in_another_thread() -> None:
 def waiting_for(pipeline: Pipeline) -> list[Any]:
     """Those who wait for a twin."""
     runner: Any = cast("Any", pipeline)._runner
-    return [each for flight in list(runner._memory.flights.waiting.values()) for each in flight.waiting]
+    return [each for flight in list(runner._memories[0].flights.waiting.values()) for each in flight.waiting]
 
 
 async def wait_for(is_so: Callable[[], bool]) -> None:

@@ -107,9 +107,8 @@ class Flights:
             if not are_written_alike(first, call):
                 return None, None  # its id was given to another call
             flight = self.waiting.setdefault(key, Flight(first))
-            if (
-                flight.call is not first or self.running.get(key) is not first
-            ):  # else its end is after this, and sees it
+            # Where both are still of the first call its end is after this, and sees who waits.
+            if flight.call is not first or self.running.get(key) is not first:
                 self.land(key, first, None)
                 await lowlevel.checkpoint()  # it ends just now, in another thread
                 continue
@@ -151,7 +150,7 @@ class _Locks:
 _LOCKS = _Locks()
 
 
-async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, flights: Flights) -> Outcome:  # noqa: C901  # in no more frames
+async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, flights: Flights) -> Outcome:  # noqa: C901, PLR0912  # in no more frames
     """Run a call of a tool that changes something, of a conversation, of a turn, or of a known reply.
 
     Args:
@@ -172,19 +171,24 @@ async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, fl
             if told is not None:
                 return told
     outcome: Outcome | None = None
+    sent, lost = call, None
     try:
-        if scope is not None or CONVERSATIONS.held:
-            outcome = await _run(call, effect, inside, scope)
-        else:  # as that does, where nothing is undecided: in no frame of its own
-            try:
-                outcome = await inside(call)
-                if type(outcome) is not Success:
-                    outcome = await settle_lost(call, effect, outcome)
-            except BaseException as exc:
-                _remember_raise(call, effect, scope, exc)
-                raise
-            if type(outcome) is not Success or CONVERSATIONS.held:
-                outcome = _learn(call, effect, scope, outcome)
+        known = CONVERSATIONS.find(call) if CONVERSATIONS.held and scope is None else scope
+        if known:
+            sent, lost, outcome = await _ask_known(call, known)
+            if outcome is not None:
+                return outcome
+        try:
+            outcome = await inside(sent)
+            if type(outcome) is not Success:
+                outcome = await settle_lost(sent, effect, outcome)
+        except BaseException as exc:
+            _remember_raise(sent, effect, scope, exc)
+            raise
+        if type(outcome) is not Success or scope is not None or CONVERSATIONS.held:
+            outcome = _learn(sent, effect, scope, outcome)
+        if known and lost is not None and effect.undecided and _is_known(effect, outcome):
+            known.decide(lost)  # a later answer to the same key
         return outcome
     finally:
         if key is not None:
@@ -207,26 +211,6 @@ def _mark(call: Call, outcome: Outcome) -> Outcome:
     if call.report is not None:
         call.report.replayed = True
     return outcome
-
-
-async def _run(call: ValidCall, effect: OneEffect, inside: Inside, scope: Conversation | None) -> Outcome:
-    known = CONVERSATIONS.find(call) if scope is None else scope
-    lost: Lost | None = None
-    if known and isinstance(cast("object", call), ResolvedCall):
-        lost, answer = await _ask_known(call, known)
-        if answer is not None:
-            return answer
-        if lost is not None and lost.key and isinstance(cast("object", call), ValidCall):
-            call = call.with_idempotency_key(lost.key)
-    try:
-        outcome = await settle_lost(call, effect, await inside(call))
-    except BaseException as exc:
-        _remember_raise(call, effect, scope, exc)
-        raise
-    told = _learn(call, effect, scope, outcome)
-    if lost is not None and known is not None and effect.undecided and _is_known(effect, told):
-        known.decide(lost)  # a later answer to the same key
-    return told
 
 
 def _learn(call: ValidCall, effect: OneEffect, scope: Conversation | None, outcome: Outcome) -> Outcome:
@@ -259,13 +243,16 @@ def _lift(call: ValidCall, effect: OneEffect, scope: Conversation | None) -> Non
         known.lift(effect.tool)
 
 
-async def _ask_known(call: ValidCall, known: Conversation) -> tuple[Lost | None, Outcome | None]:
-    """The lost call that a call repeats and whose key it has to take; and the answer, if it must not run."""
+async def _ask_known(call: ValidCall, known: Conversation) -> tuple[ValidCall, Lost | None, Outcome | None]:
+    """The call, with the key of the lost one that it repeats; that one; and the answer, if it must not run."""
+    if not isinstance(cast("object", call), ResolvedCall):
+        return call, None, None
     tool = call.tool
     while _is_remembered(tool) and (found := known.find(call, getattr(call, "params", None))) is not None:
         lost, is_equal = found
         if decide("undecided", tool.effect, is_equal=is_equal) == "run with its key":
-            return lost, None
+            is_valid = isinstance(cast("object", call), ValidCall)
+            return call.with_idempotency_key(lost.key) if lost.key and is_valid else call, lost, None
         began = perf_counter_ns()
         answer = await ask_verify(call, lost.call or (call if is_equal else None), lost.key)
         step = decide("undecided", tool.effect, is_equal=is_equal, found=landed_of(answer))
@@ -273,11 +260,11 @@ async def _ask_known(call: ValidCall, known: Conversation) -> tuple[Lost | None,
             if call.report is not None:
                 took = (ended := perf_counter_ns()) - began
                 call.report.rows.append(("once", began, ended, OutcomeUnknown.kind, 0, _UNDECIDED, took))
-            return None, _unknown(tool)
+            return call, None, _unknown(tool)
         known.decide(lost)
         if step == "answer":
-            return None, _mark(call, cast("Outcome", answer))
-    return None, _refuse_more(known, tool)
+            return call, None, _mark(call, cast("Outcome", answer))
+    return call, None, _refuse_more(known, tool)
 
 
 def _is_remembered(tool: Tool[..., Any]) -> bool:
@@ -372,10 +359,8 @@ async def ask_verify(call: ValidCall, lost: ValidCall | None, key: str) -> Outco
     if tool.verify is None or lost is None:
         return None
     found: Any = None
-    with (
-        FaultBarrier(),
-        timing.move_on_after(tool.verify_timeout),
-    ):  # a user's function; where it raises, nothing is known
+    # A user's function: where it raises, nothing is known.
+    with FaultBarrier(), timing.move_on_after(tool.verify_timeout):
         found = tool.verify(lost, key)
         if isawaitable(found):
             asked, found = found, None

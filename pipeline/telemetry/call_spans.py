@@ -23,7 +23,7 @@ from opentelemetry.trace import (
 
 from ..base.foreign_values import FaultBarrier
 from ..base.semconv import CAPTURE, INVOKE_AGENT, SCHEMA_URL, SCOPE, SPAN_KIND, SUPPRESS, VERSION
-from ..engine.report import AttemptRow, LiveReport, Recorder
+from ..engine.report import LiveReport, Recorder
 from ..privacy import get_logger
 from ..tools.definition import Tool
 from .attributes import INTERNAL, UNKNOWN_TOOL, SpanStart, make_span_start, step_back
@@ -53,20 +53,10 @@ class SampledOutRecorder:
         self._span = span
         self._token = attach(set_span_in_context(span, context))
 
-    def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
-        """Do nothing."""
+    def _do_nothing(self, *_: Any, **__: Any) -> None:
+        pass
 
-    def attempt_ends(self, opened: object, row: AttemptRow, error: object = None) -> None:
-        """Do nothing."""
-
-    def enter(self, place: int) -> None:
-        """Do nothing."""
-
-    def stage_begins(self, name: str, number: int) -> None:
-        """Do nothing."""
-
-    def stage_ends(self, number: int) -> None:
-        """Do nothing."""
+    attempt_begins = attempt_ends = enter = stage_begins = stage_ends = _do_nothing
 
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:  # noqa: ARG002
         """Leave the context of the span, and end it."""

@@ -100,30 +100,14 @@ class WatchSpan(Span):
         self.started += starts and not of_pipeline  # a report of a pipeline that the stage calls
         return INVALID_SPAN_CONTEXT
 
-    def end(self, end_time: int | None = None) -> None:
-        """Do nothing."""
+    def _do_nothing(self, *_: Any, **__: Any) -> None:
+        pass
 
-    def set_attributes(self, attributes: Any) -> None:
-        """Do nothing."""
-
-    def set_attribute(self, key: str, value: Any) -> None:
-        """Do nothing."""
-
-    def add_event(self, name: str, attributes: Any = None, timestamp: int | None = None) -> None:
-        """Do nothing."""
-
-    def update_name(self, name: str) -> None:
-        """Do nothing."""
+    end = set_attributes = set_attribute = add_event = update_name = set_status = record_exception = _do_nothing
 
     def is_recording(self) -> bool:
         """It is, so that stages add their attributes."""
         return True
-
-    def set_status(self, status: Any, description: str | None = None) -> None:
-        """Do nothing."""
-
-    def record_exception(self, exception: BaseException, *_: Any, **__: Any) -> None:
-        """Do nothing."""
 
 
 @contextmanager

@@ -56,7 +56,8 @@ class Pipeline(StageList):
     `Unavailable`, or `NeedsSetup` where the set-up is wrong; `ready` and ``async with`` raise that.
 
     A pipeline that `with_` made says who asks, for calls that do not say it. It is one with the pipeline that it was
-    made from: opened with it, with the same stages and what they remember.
+    made from: opened with it, with the same stages and what they remember. `worded` makes one with other texts that
+    shares all of this, too; `remember_with` shares what conversations have failed with; an edit shares the stages.
 
     Attributes:
         registries: Where its stages find tools.
@@ -143,8 +144,9 @@ class Pipeline(StageList):
         before = self._asker
         asker = principal or before[0], before[1] if deps is None else deps, conversation or before[2]
         base = self.unbound if wording is None else self._find_worded(wording)
-        bound = cast("Self", copy(base))
-        bound._bind(base, asker)  # noqa: SLF001  # of this very class
+        bound: Self = cast("Self", copy(base))
+        bound._base, bound._asker = base, asker
+        bound._run = partial(_run_asked, bound._run_unbound, asker)
         return bound
 
     def _find_worded(self, wording: Wording) -> Pipeline:
@@ -157,10 +159,6 @@ class Pipeline(StageList):
                 kept.clear()
             made = kept[wording] = self.unbound.worded(wording)
         return made
-
-    def _bind(self, base: Pipeline, asker: tuple[str, object, str]) -> None:
-        self._base, self._asker = base, asker
-        self._run = partial(_run_asked, self._run_unbound, asker)
 
     @property
     def unbound(self) -> Pipeline:
@@ -180,14 +178,10 @@ class Pipeline(StageList):
         """The same stages, and what they remember, with other texts for the model."""
         make: Any = type(self)
         made: Self = make(self.entries, wording, self.promises)
-        made._be_like(self)  # of this very class
+        made._origin = self  # a tool such as `batch` lives as long as the pipeline it is attached to
+        made._lifetime, made._worded = self._lifetime, self._worded
+        made.remember_with(self)
         return self.bind_alike(made)
-
-    def _be_like(self, other: Pipeline) -> None:
-        """Open, close and remember as another one does, whose stages these are."""
-        self._origin = other  # a tool such as `batch` lives as long as the pipeline it is attached to
-        self._lifetime, self._worded = other._lifetime, other._worded
-        self.remember_with(other)
 
     def remember_with(self, other: Pipeline, /) -> Self:
         """This pipeline, before its first call, with the memory of conversations that another one has.
@@ -200,11 +194,11 @@ class Pipeline(StageList):
         )
         return cast("Self", self.bind_alike(base))
 
-    def _remake(self, entries: tuple[Stage, ...], wording: Wording | None = None) -> Self:
+    def _remake(self, entries: tuple[Stage, ...]) -> Self:
         make: Any = type(self)
         taken_out = has_check(self.entries) and not has_check(entries)
         promises = self.promises.without_check() if taken_out else self.promises
-        made: Self = make(entries, wording or self.wording, promises)
+        made: Self = make(entries, self.wording, promises)
         return self.bind_alike(made)
 
     async def __aenter__(self) -> Self:

@@ -332,6 +332,8 @@ class Runner:
         """Run the chain: once for an intent that is remembered, and within the time of the call if it has one."""
         if effect is not None and self._remembers(call):
             memory = self._find_memory()
+            if call.timeout is None:
+                return memory.run(reached, effect, chain, memory.flights)
             chain = partial(memory.run, effect=effect, inside=chain, flights=memory.flights)
         return chain(reached) if call.timeout is None else run_within(call.timeout, reached, chain)
 
