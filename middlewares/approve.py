@@ -270,7 +270,7 @@ class Approve:
             reason = await reason
         if not reason:
             return None
-        kept = await self._join(call, self._find_version(call), reason, await self._find_grant(call))
+        kept = await self._join(call, self._find_version(call), reason, await self._find_grant(call), begins=False)
         return None if kept is None else read_approval(kept.row)
 
     async def find_request(self, call: ValidCall, /) -> Approval | None:
@@ -330,9 +330,11 @@ class Approve:
             (each for each in found if not (self.four_eyes and fold_name(each.by) == fold_name(call.principal))), None
         )
 
-    async def _join(self, call: ValidCall, version: str, reason: object, grant: Grant | None) -> Kept | None:
+    async def _join(
+        self, call: ValidCall, version: str, reason: object, grant: Grant | None, *, begins: bool = True
+    ) -> Kept | None:
         """The approval of a call, of which somebody is told if it is new. None: a grant covers the call."""
-        kept, is_new = await self._joining.join(call, version, reason, is_granted=grant is not None)
+        kept, is_new = await self._joining.join(call, version, reason, is_granted=grant is not None, begins=begins)
         if is_new and kept is not None and self.notify is not None:
             with FaultBarrier(_logger, "notify of Approve failed"):  # the call waits all the same
                 told = self.notify(read_approval(kept.row))

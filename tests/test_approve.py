@@ -301,6 +301,19 @@ async def test_a_request_is_found_by_its_call(bank: Bank) -> None:
         assert [await find(each) for each in (pay(), pay(""))] == [id_, None]
 
 
+async def test_a_request_joins_what_is_approved(bank: Bank) -> None:
+    """A call that asks for its request, and does not run, is from then on found by its own id."""
+    async with bank.open() as (pipeline, approvals):
+        (stage,) = [each.obj for each in pipeline.entries if isinstance(each.obj, Approve)]
+        id_ = await ask(pipeline)
+        await approvals.approve(id_, by="boss")
+        again = pipeline.validate(pay("2"))
+        assert isinstance(again, ValidCall)
+        assert _not_none(await stage.request(again)).id == id_
+        assert _not_none(await stage.find_request(again)).id == id_
+        assert bank.paid == []
+
+
 async def test_a_rejected_call_is_denied(bank: Bank) -> None:
     """With the person's message, however it comes again; nothing waits any more."""
     async with bank.open() as (pipeline, approvals):

@@ -14,7 +14,7 @@ from ..once import digest
 from ..policies.facts import show_arguments
 from ..privacy import make_mask, redact_arguments
 from ..stores import Entry, StoreError
-from .approval_requests import RESUMED, Kept, Requests, Row, is_settled, make_id, read_approval
+from .approval_requests import RESUMED, Kept, Requests, Row, is_settled, make_id, read_approval, read_state
 
 _CALLS = 100  # that join one approval, and find it by their ids
 _TRIES = 1000  # of a record that others keep changing
@@ -44,7 +44,7 @@ class Joining:
         return next((each for each in reversed(equal) if read_approval(each.row).state == "pending"), None)
 
     async def join(
-        self, call: ValidCall, version: str, reason: object, *, is_granted: bool
+        self, call: ValidCall, version: str, reason: object, *, is_granted: bool, begins: bool
     ) -> tuple[Kept | None, bool]:
         """The approval of a call: its own, the one that waits for an equal call, or a new one; and whether it is new.
 
@@ -53,6 +53,8 @@ class Joining:
             version: The version of the policy.
             reason: Why a decision is needed; a text, or anything else without one.
             is_granted: Whether a standing grant covers the call: then none is made, and none refuses it.
+            begins: Whether the caller runs the call at once if it is approved: then the write that it begins also
+                writes that it has joined.
         """
         mark, mine = await self.requests.mark(call, version), _name(call)
         for _ in range(_TRIES):
@@ -65,7 +67,10 @@ class Joining:
             kept: Kept | None = None
             open_ = next((each for each in equal if _may_join(each.row, *mine)), None)
             if open_ is not None:
-                kept = await self.requests.write(open_, {**open_.row, "calls": [*open_.row["calls"], mine][-_CALLS:]})
+                row = {**open_.row, "calls": [*open_.row["calls"], mine][-_CALLS:]}
+                if begins and read_state(row) == "approved" and not row.get("edited"):
+                    return attrs.evolve(open_, row=row), False
+                kept = await self.requests.write(open_, row)
             elif is_granted:
                 return None, False
             else:
