@@ -17,7 +17,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from global_meters import as_global_provider, read_points
 from toolcall_pipeline.base.semconv import STORE_BUCKETS, STORE_METRIC
 from toolcall_pipeline.stores import Change, Memory, SQLite, Store, StoreError, batched
-from toolcall_pipeline.stores.batched import BatchedStore, Job
+from toolcall_pipeline.stores.batched import BatchedStore, Get, Job
 
 
 @pytest.fixture
@@ -52,6 +52,9 @@ class Paced(BatchedStore[object]):
             self.clock.now += self.seconds
             if self.fails:
                 raise OSError
+        for job in jobs:
+            if isinstance(job, Get):
+                job.answer = [None for _ in job.keys]
 
     def _disconnect(self, connection: object) -> None: ...
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from secrets import token_bytes, token_hex
 from typing import Any, Literal, TypeAlias, cast
 
@@ -25,6 +25,7 @@ from ..engine.call import ValidCall, make_uuid
 from ..engine.call_state import StateKey
 from ..once import intent_of, join_digest
 from ..stores import Change, Entry, Store, StoreError
+from ..stores.batched import get_each
 
 # pending: it waits. approved, rejected: it is decided. expired: the time to decide, or to run it, is over. changed: it
 # was not run, for the tool or the rules differ from what the person saw. already decided: the answer to a decision that
@@ -167,12 +168,9 @@ class Requests:
         """
         if not isinstance(id_, str) or _ID.match(id_) is None:
             return None
-        entry = await self.store.get(_RECORD + id_)
-        if entry is not None:
-            found = _read(entry)
-            if found.get("timed") and found["state"] != "ended":
-                found["over"] = await self.store.get(_TIME + id_) is None  # last: a decision begins it anew
-            return Kept(found, entry.version)
+        (found,) = await self._find_each([id_])
+        if found is not None:
+            return found
         for name in (id_.partition(".")[0], id_) if "." in id_ else ():
             old = await self.store.get(_OLD + name)
             rows = [] if old is None else _read_old(old)
@@ -182,6 +180,14 @@ class Requests:
                 renewed = _renew(row)
                 return Kept(renewed, None, (Change(_OLD + name, left, old.version, renewed["expires"] + _KEEP),))
         return None
+
+    async def _find_each(self, ids: Sequence[str]) -> list[Kept | None]:
+        """The records of some ids, in one step."""
+        if not ids:
+            return []
+        # The time of a record after it: a decision begins it anew.
+        read = await get_each(self.store, *(kind + id_ for id_ in ids for kind in (_RECORD, _TIME)))
+        return [_keep(*pair) for pair in zip(read[::2], read[1::2], strict=True)]
 
     async def write(self, kept: Kept, row: Row, *beside: Change) -> Kept | None:
         """Replace a record, with further changes, and begin its time anew with a decision.
@@ -205,7 +211,10 @@ class Requests:
         """
         entry = await self.store.get(_INDEX + mark)
         ids: list[str] = [] if entry is None else json.loads(entry.value)
-        return entry, [kept for id_ in ids if (kept := await self.find(id_)) is not None]
+        here = [id_ for id_ in ids if "." not in id_]
+        found = dict(zip(here, await self._find_each(here), strict=True))
+        each = [found[id_] if id_ in found else await self.find(id_) for id_ in ids]
+        return entry, [kept for kept in each if kept is not None]
 
     async def add(self, row: Row, index: Entry | None, equal: list[Kept]) -> Kept | None:
         """Write a new approval and its index; None: the index has changed since it was read.
@@ -249,6 +258,16 @@ def _read(entry: Entry) -> Row:
     if row["v"] > _VERSION:
         raise StoreError("a later release of toolcall-pipeline has written to the approvals: this one cannot go on")
     return row
+
+
+def _keep(entry: Entry | None, time: Entry | None) -> Kept | None:
+    """A record with whether its time is over; an ended one has none any more."""
+    if entry is None:
+        return None
+    row = _read(entry)
+    if row.get("timed") and row["state"] != "ended":
+        row["over"] = time is None
+    return Kept(row, entry.version)
 
 
 def _read_old(entry: Entry) -> list[Row]:
