@@ -568,7 +568,7 @@ class Counted(SQLite):
 
 @pytest.mark.parametrize("equal", [0, 7], ids=["first", "after equal ones"])
 async def test_steps_of_the_store(equal: int, tmp_path: Path) -> None:
-    """A question takes 4 steps, or 5 where equal calls were asked for, a decision 3, and the answer 8 with a ledger."""
+    """A question takes 3 steps, or 4 where equal calls were asked for, a decision 2, and the answer 7 with a ledger."""
     office, counts = Office(store := Counted(tmp_path / "x.db")), list[int]()
     async with office.run:
         for number in range(equal + 2):
@@ -582,7 +582,7 @@ async def test_steps_of_the_store(equal: int, tmp_path: Path) -> None:
             counted = store.steps
             assert await office.send(f"a{number}", arguments={"what": at}) == f"done {at}"
             counts.append(store.steps - counted)
-    assert counts == [5 if equal else 4, 3, 8]
+    assert counts == [4 if equal else 3, 2, 7]
 
 
 async def test_nothing_is_found_from_an_id() -> None:

@@ -444,8 +444,9 @@ def attrs_with_id(call: Call, id_: str) -> Call:
     return Call(call.name, call.arguments, id_, call.principal, conversation=call.conversation)
 
 
-async def test_hold_waits_for_the_decision(bank: Bank, fake_clock: FakeClock) -> None:
-    """A decision within that time answers the call itself; `wait` returns when it is made."""
+@pytest.mark.parametrize("by_grant", [False, True])
+async def test_hold_waits_for_the_decision(bank: Bank, fake_clock: FakeClock, *, by_grant: bool) -> None:
+    """A decision or a grant within that time answers the call itself; `wait` returns when it is decided."""
     del fake_clock
     bank.options = {"hold": 30}
     outcomes: list[Any] = []
@@ -458,7 +459,7 @@ async def test_hold_waits_for_the_decision(bank: Bank, fake_clock: FakeClock) ->
             group.start_soon(send)
             while not (waiting := await approvals.pending()):
                 await anyio.lowlevel.checkpoint()
-            await approvals.approve(waiting[0].id, by="boss")
+            await (approvals.grant(tool="pay", by="boss") if by_grant else approvals.approve(waiting[0].id, by="boss"))
             assert (await approvals.wait(waiting[0].id)).state == "approved"
     assert outcomes == [Success("paid Bob 500 #1")]
 

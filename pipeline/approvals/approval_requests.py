@@ -166,11 +166,15 @@ class Requests:
         Raises:
             StoreError: The store gave no answer, or a later release wrote the record.
         """
+        return (await self.find_with(id_))[0]
+
+    async def find_with(self, id_: object, *keys: str) -> tuple[Kept | None, Sequence[Entry | None]]:
+        """As `find`, with what further keys hold, in one step."""
         if not isinstance(id_, str) or _ID.match(id_) is None:
-            return None
-        (found,) = await self._find_each([id_])
+            return None, [None for _ in keys]
+        (found,), others = await self._find_each([id_], *keys)
         if found is not None:
-            return found
+            return found, others
         for name in (id_.partition(".")[0], id_) if "." in id_ else ():
             old = await self.store.get(_OLD + name)
             rows = [] if old is None else _read_old(old)
@@ -178,16 +182,17 @@ class Requests:
             if old is not None and row is not None:
                 left = json.dumps({"rows": [each for each in rows if each is not row]}).encode()
                 renewed = _renew(row)
-                return Kept(renewed, None, (Change(_OLD + name, left, old.version, renewed["expires"] + _KEEP),))
-        return None
+                change = Change(_OLD + name, left, old.version, renewed["expires"] + _KEEP)
+                return Kept(renewed, None, (change,)), others
+        return None, others
 
-    async def _find_each(self, ids: Sequence[str]) -> list[Kept | None]:
-        """The records of some ids, in one step."""
-        if not ids:
-            return []
+    async def _find_each(self, ids: Sequence[str], *keys: str) -> tuple[list[Kept | None], Sequence[Entry | None]]:
+        """The records of some ids, and what further keys hold, in one step."""
         # The time of a record after it: a decision begins it anew.
-        read = await get_each(self.store, *(kind + id_ for id_ in ids for kind in (_RECORD, _TIME)))
-        return [_keep(*pair) for pair in zip(read[::2], read[1::2], strict=True)]
+        names = [kind + id_ for id_ in ids for kind in (_RECORD, _TIME)]
+        read = await get_each(self.store, *names, *keys) if names or keys else ()
+        end = len(names)
+        return [_keep(*pair) for pair in zip(read[:end:2], read[1:end:2], strict=True)], read[end:]
 
     async def write(self, kept: Kept, row: Row, *beside: Change) -> Kept | None:
         """Replace a record, with further changes, and begin its time anew with a decision.
@@ -203,18 +208,18 @@ class Requests:
         version = await self.store.write(*changes, *kept.beside, *beside)
         return None if version is None else Kept(row, version)
 
-    async def find_equal(self, mark: str) -> tuple[Entry | None, list[Kept]]:
-        """The index of a mark, and its approvals, oldest first.
+    async def find_equal(self, mark: str, key: str) -> tuple[Entry | None, Entry | None, list[Kept]]:
+        """What another key holds, read with the index of a mark; the index; and its approvals, oldest first.
 
         Raises:
             StoreError: As `find`.
         """
-        entry = await self.store.get(_INDEX + mark)
+        other, entry = await get_each(self.store, key, _INDEX + mark)
         ids: list[str] = [] if entry is None else json.loads(entry.value)
         here = [id_ for id_ in ids if "." not in id_]
-        found = dict(zip(here, await self._find_each(here), strict=True))
+        found = dict(zip(here, (await self._find_each(here))[0], strict=True))
         each = [found[id_] if id_ in found else await self.find(id_) for id_ in ids]
-        return entry, [kept for kept in each if kept is not None]
+        return other, entry, [kept for kept in each if kept is not None]
 
     async def add(self, row: Row, index: Entry | None, equal: list[Kept]) -> Kept | None:
         """Write a new approval and its index; None: the index has changed since it was read.
