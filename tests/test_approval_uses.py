@@ -568,7 +568,7 @@ class Counted(SQLite):
 
 @pytest.mark.parametrize("equal", [0, 7], ids=["first", "after equal ones"])
 async def test_steps_of_the_store(equal: int, tmp_path: Path) -> None:
-    """A question takes 3 steps, or 4 where equal calls were asked for, a decision 2, and the answer 7 with a ledger."""
+    """A question takes 3 steps, a decision 2, and the answer 6 with a ledger, also where equal calls were asked for."""
     office, counts = Office(store := Counted(tmp_path / "x.db")), list[int]()
     async with office.run:
         for number in range(equal + 2):
@@ -582,7 +582,7 @@ async def test_steps_of_the_store(equal: int, tmp_path: Path) -> None:
             counted = store.steps
             assert await office.send(f"a{number}", arguments={"what": at}) == f"done {at}"
             counts.append(store.steps - counted)
-    assert counts == [4 if equal else 3, 2, 7]
+    assert counts == [3, 2, 6]
 
 
 async def test_nothing_is_found_from_an_id() -> None:

@@ -36,6 +36,7 @@ _VERSION = 2
 _RECORD, _TIME, _INDEX, _SECRET, _OLD = "ap/", "ax/", "ai/", "ak", "a/"
 _KEEP = 7 * 86400.0  # seconds for which a record is kept after its time is over
 _SETTLED = 4  # approvals in an index that no call joins any more; a repeated call finds its own among them by its id
+_MARKS = 1000  # of which a process remembers the index
 _ID = re.compile(r"[0-9a-f]{24}(\.[0-9]{1,20})?\Z", re.ASCII)  # with a number: of the release before
 Row: TypeAlias = dict[str, Any]
 
@@ -144,6 +145,8 @@ class Requests:
 
     store: Store
     _secret: bytes = attrs.field(init=False, default=b"", repr=False)
+    # By mark, what its index said last: these records are read with it, and again if it says something else by then.
+    _ids: dict[str, list[str]] = attrs.field(init=False, factory=dict[str, list[str]], repr=False)
 
     async def mark(self, call: ValidCall, version: str) -> str:
         """The digest of what a person decides on: equal for strictly equal calls of one caller under one policy.
@@ -187,12 +190,12 @@ class Requests:
         return None, others
 
     async def _find_each(self, ids: Sequence[str], *keys: str) -> tuple[list[Kept | None], Sequence[Entry | None]]:
-        """The records of some ids, and what further keys hold, in one step."""
+        """The records of some ids, and what further keys hold, read before them, in one step."""
         # The time of a record after it: a decision begins it anew.
         names = [kind + id_ for id_ in ids for kind in (_RECORD, _TIME)]
-        read = await get_each(self.store, *names, *keys) if names or keys else ()
-        end = len(names)
-        return [_keep(*pair) for pair in zip(read[:end:2], read[1:end:2], strict=True)], read[end:]
+        read = await get_each(self.store, *keys, *names) if names or keys else ()
+        at = len(keys)
+        return [_keep(*pair) for pair in zip(read[at::2], read[at + 1 :: 2], strict=True)], read[:at]
 
     async def write(self, kept: Kept, row: Row, *beside: Change) -> Kept | None:
         """Replace a record, with further changes, and begin its time anew with a decision.
@@ -214,10 +217,14 @@ class Requests:
         Raises:
             StoreError: As `find`.
         """
-        other, entry = await get_each(self.store, key, _INDEX + mark)
+        hoped = self._ids.get(mark, [])
+        records, (other, entry) = await self._find_each(hoped, key, _INDEX + mark)
         ids: list[str] = [] if entry is None else json.loads(entry.value)
         here = [id_ for id_ in ids if "." not in id_]
-        found = dict(zip(here, (await self._find_each(here))[0], strict=True))
+        if here != hoped:
+            records, _ = await self._find_each(here)
+            self._remember(mark, here)
+        found = dict(zip(here, records, strict=True))
         each = [found[id_] if id_ in found else await self.find(id_) for id_ in ids]
         return other, entry, [kept for kept in each if kept is not None]
 
@@ -229,10 +236,19 @@ class Requests:
         """
         settled = [each.row["id"] for each in equal if is_settled(each.row)][:-_SETTLED]
         ids = [each.row["id"] for each in equal if each.row["id"] not in settled]
-        names = json.dumps([*ids, row["id"]]).encode()
+        names = [*ids, row["id"]]
         expect, kept_for = None if index is None else index.version, 2 * row["expires"] + _KEEP
-        version = await self.store.write(*_start(row, None), Change(_INDEX + row["mark"], names, expect, kept_for))
-        return None if version is None else Kept(row, version)
+        change = Change(_INDEX + row["mark"], json.dumps(names).encode(), expect, kept_for)
+        version = await self.store.write(*_start(row, None), change)
+        if version is None:
+            return None
+        self._remember(row["mark"], names)
+        return Kept(row, version)
+
+    def _remember(self, mark: str, ids: list[str]) -> None:
+        if len(self._ids) >= _MARKS:
+            self._ids = {}
+        self._ids[mark] = ids
 
     async def list(self) -> AsyncIterator[Row]:
         """All approvals, in no order.
