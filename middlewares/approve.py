@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Self, TypeAlias
 import attrs
 from returns.result import Failure, Success
 
-from ..approvals import RESUMED, Approval, Approvals, Grant, Grants, Requests
+from ..approvals import RESUMED, Approval, Approvals, Grant, Requests
 from ..approvals.approval_requests import Kept, Row, decide, read_approval, read_state
-from ..approvals.joining import Joining, make_call
+from ..approvals.joining import Joined, Joining, make_call
 from ..approvals.uses import Uses
 from ..audit import note_decision
 from ..base import timing
@@ -28,7 +28,6 @@ from ..policies import RuleSet
 from ..policies.plan import remark_on_plan
 from ..policies.rule_file import RuleFile
 from ..privacy import approved, get_logger
-from ..stage_state.switches import fold_name
 from ..stores import Memory, Store, StoreError
 from ..tools.tool_memory import ToolMemory
 
@@ -107,7 +106,6 @@ class Approve:
     )
     four_eyes: bool = attrs.field(default=False, validator=is_type(bool), kw_only=True)
     _requests: Requests = attrs.field(init=False, repr=False)
-    _grants: Grants = attrs.field(init=False, repr=False)
     _uses: Uses = attrs.field(init=False, repr=False)
     _joining: Joining = attrs.field(init=False, repr=False)
     _needs: Needs | None = attrs.field(init=False, repr=False)
@@ -127,7 +125,7 @@ class Approve:
             self._needs = self.needs
         if self._needs is None and not self.effects and not self.tools:
             refuse("Approve", "needs", "given, or `effects` or `tools`: else no call needs a decision", None)
-        self._requests, self._grants = Requests(self.store), Grants(self.store)
+        self._requests = Requests(self.store)
         self._joining = Joining(self._requests, self.expires, self.four_eyes)
         self._uses = Uses(self._requests)
 
@@ -184,10 +182,12 @@ class Approve:
 
     async def _decide(self, call: ValidCall, call_next: Handler[ValidCall], reason: Any, resumed: str) -> Outcome:
         """Do what the record of the call says, once it says it."""
-        version, grant = self._find_version(call), await self._find_grant(call)
+        version = self._find_version(call)
         began, poll = timing.monotonic(), _FIRST_POLL
         while True:
-            kept = await (self._requests.find(resumed) if resumed else self._join(call, version, reason, grant))
+            kept, grant, _ = await (
+                self._joining.find_resumed(call, resumed) if resumed else self._join(call, version, reason)
+            )
             if kept is None:
                 return await self._run_granted(call, call_next, version, grant)
             row, state = kept.row, read_state(kept.row)
@@ -270,7 +270,7 @@ class Approve:
             reason = await reason
         if not reason:
             return None
-        kept = await self._join(call, self._find_version(call), reason, await self._find_grant(call))
+        kept, *_ = await self._join(call, self._find_version(call), reason, begins=False)
         return None if kept is None else read_approval(kept.row)
 
     async def find_request(self, call: ValidCall, /) -> Approval | None:
@@ -323,22 +323,15 @@ class Approve:
         self._by_tool.remember(tool, reason)
         return reason or (self._needs is not None and self._needs(call))
 
-    async def _find_grant(self, call: ValidCall) -> Grant | None:
-        """A grant that covers a call; with ``four_eyes`` none of the one who asks."""
-        found = await self._grants.find(call)
-        return next(
-            (each for each in found if not (self.four_eyes and fold_name(each.by) == fold_name(call.principal))), None
-        )
-
-    async def _join(self, call: ValidCall, version: str, reason: object, grant: Grant | None) -> Kept | None:
-        """The approval of a call, of which somebody is told if it is new. None: a grant covers the call."""
-        kept, is_new = await self._joining.join(call, version, reason, is_granted=grant is not None)
-        if is_new and kept is not None and self.notify is not None:
+    async def _join(self, call: ValidCall, version: str, reason: object, *, begins: bool = True) -> Joined:
+        """The approval of a call, of which somebody is told if it is new."""
+        joined = await self._joining.join(call, version, reason, begins=begins)
+        if joined.is_new and joined.kept is not None and self.notify is not None:
             with FaultBarrier(_logger, "notify of Approve failed"):  # the call waits all the same
-                told = self.notify(read_approval(kept.row))
+                told = self.notify(read_approval(joined.kept.row))
                 if isawaitable(told):
                     await told
-        return kept
+        return joined
 
     def _note(self, call: ValidCall, row: Row, state: str) -> None:
         given = {"grant": row["grant"]} if row.get("grant") else {}

@@ -24,6 +24,7 @@ from toolcall_pipeline import SetupError, Switchboard, ToolRegistry, Unavailable
 from toolcall_pipeline.executors import Process
 from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.stores import Change, Postgres, Redis, StoreError
+from toolcall_pipeline.stores.batched import get_each
 from toolcall_pipeline.testing import check_store
 
 Kind = Literal["redis", "postgres"]
@@ -72,6 +73,14 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 def test_they_keep_the_rules(running: Running) -> None:
     """Each keeps every rule of a store, on each event loop."""
     check_store(MAKE[running.kind](running.address()))
+
+
+async def test_keys_are_read_together_as_alone(running: Running) -> None:
+    """Several keys in one step are what `get` says of each, in their order."""
+    async with MAKE[running.kind](running.address()) as store:
+        await store.write(Change("each/a", b"1"), Change("each/b", b""))
+        names = ["each/b", "each/none", "each/a", "each/b"]
+        assert await get_each(store, *names) == [await store.get(name) for name in names]
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

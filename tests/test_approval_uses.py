@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -30,7 +31,7 @@ from toolcall_pipeline.hosts.approving import Decision, HostApprovals
 from toolcall_pipeline.hosts.signed_calls import Signer
 from toolcall_pipeline.middlewares import Approve, Audit, Policy, Trace, standard
 from toolcall_pipeline.policies import PolicyRule, RuleSet
-from toolcall_pipeline.stores import Change, Memory, Store
+from toolcall_pipeline.stores import Change, Memory, SQLite, Store
 from toolcall_pipeline.testing import FakeClock
 
 DEAD = "6219e9e6-f1e4-4b3e-9f47-28242c65b292|13298|4397662|another host"
@@ -553,6 +554,35 @@ async def test_four_eyes_at_a_framework() -> None:
 
 
 # What is kept
+
+
+class Counted(SQLite):
+    """Counts its steps, of which each is one wait for the store."""
+
+    steps = 0
+
+    async def _do(self, job: Any) -> Any:
+        self.steps += bool(job.operation)
+        return await super()._do(job)
+
+
+@pytest.mark.parametrize("equal", [0, 7], ids=["first", "after equal ones"])
+async def test_steps_of_the_store(equal: int, tmp_path: Path) -> None:
+    """A question takes 3 steps, a decision 2, and the answer 6 with a ledger, also where equal calls were asked for."""
+    office, counts = Office(store := Counted(tmp_path / "x.db")), list[int]()
+    async with office.run:
+        for number in range(equal + 2):
+            counts.clear()
+            at, counted = ("other" if number == 0 else "x"), store.steps
+            id_ = await office.ask(f"q{number}", arguments={"what": at})
+            counts.append(store.steps - counted)
+            counted = store.steps
+            await office.approvals.approve(id_, by="boss")
+            counts.append(store.steps - counted)
+            counted = store.steps
+            assert await office.send(f"a{number}", arguments={"what": at}) == f"done {at}"
+            counts.append(store.steps - counted)
+    assert counts == [3, 2, 6]
 
 
 async def test_nothing_is_found_from_an_id() -> None:

@@ -301,6 +301,19 @@ async def test_a_request_is_found_by_its_call(bank: Bank) -> None:
         assert [await find(each) for each in (pay(), pay(""))] == [id_, None]
 
 
+async def test_a_request_joins_what_is_approved(bank: Bank) -> None:
+    """A call that asks for its request, and does not run, is from then on found by its own id."""
+    async with bank.open() as (pipeline, approvals):
+        (stage,) = [each.obj for each in pipeline.entries if isinstance(each.obj, Approve)]
+        id_ = await ask(pipeline)
+        await approvals.approve(id_, by="boss")
+        again = pipeline.validate(pay("2"))
+        assert isinstance(again, ValidCall)
+        assert _not_none(await stage.request(again)).id == id_
+        assert _not_none(await stage.find_request(again)).id == id_
+        assert bank.paid == []
+
+
 async def test_a_rejected_call_is_denied(bank: Bank) -> None:
     """With the person's message, however it comes again; nothing waits any more."""
     async with bank.open() as (pipeline, approvals):
@@ -431,8 +444,9 @@ def attrs_with_id(call: Call, id_: str) -> Call:
     return Call(call.name, call.arguments, id_, call.principal, conversation=call.conversation)
 
 
-async def test_hold_waits_for_the_decision(bank: Bank, fake_clock: FakeClock) -> None:
-    """A decision within that time answers the call itself; `wait` returns when it is made."""
+@pytest.mark.parametrize("by_grant", [False, True])
+async def test_hold_waits_for_the_decision(bank: Bank, fake_clock: FakeClock, *, by_grant: bool) -> None:
+    """A decision or a grant within that time answers the call itself; `wait` returns when it is decided."""
     del fake_clock
     bank.options = {"hold": 30}
     outcomes: list[Any] = []
@@ -445,7 +459,7 @@ async def test_hold_waits_for_the_decision(bank: Bank, fake_clock: FakeClock) ->
             group.start_soon(send)
             while not (waiting := await approvals.pending()):
                 await anyio.lowlevel.checkpoint()
-            await approvals.approve(waiting[0].id, by="boss")
+            await (approvals.grant(tool="pay", by="boss") if by_grant else approvals.approve(waiting[0].id, by="boss"))
             assert (await approvals.wait(waiting[0].id)).state == "approved"
     assert outcomes == [Success("paid Bob 500 #1")]
 

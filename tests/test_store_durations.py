@@ -17,7 +17,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from global_meters import as_global_provider, read_points
 from toolcall_pipeline.base.semconv import STORE_METRIC
 from toolcall_pipeline.stores import Change, Memory, SQLite, Store, StoreError, batched
-from toolcall_pipeline.stores.batched import BatchedStore, Job
+from toolcall_pipeline.stores.batched import BatchedStore, Get, Job
 
 ADVISED = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)  # seconds, by the conventions for clients of databases
 
@@ -54,6 +54,9 @@ class Paced(BatchedStore[object]):
             self.clock.now += self.seconds
             if self.fails:
                 raise OSError
+        for job in jobs:
+            if isinstance(job, Get):
+                job.answer = [None for _ in job.keys]
 
     def _disconnect(self, connection: object) -> None: ...
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from toolcall_pipeline import SetupError
-from toolcall_pipeline.stores import ANY, Change, Entry, Memory, StoreError
+from toolcall_pipeline.stores import ANY, Change, Entry, Memory, SQLite, StoreError
+from toolcall_pipeline.stores.batched import get_each
 from toolcall_pipeline.testing import FakeClock, check_store
 
 
@@ -59,6 +61,25 @@ BROKEN = {
     Counting: "an equal value gives no version of its own",
     Failing: "it raises StoreError(away) though nothing is wrong",
 }
+
+
+class Masked(SQLite):
+    """A store of somebody's own, whose values are not those of the file."""
+
+    async def get(self, key: str, /) -> Entry | None:
+        found = await super().get(key)
+        return None if found is None else Entry(b"masked", found.version)
+
+
+@pytest.mark.parametrize("kind", [Memory, SQLite, Masked, Counting])
+async def test_keys_are_read_together_as_alone(kind: Any, tmp_path: Path) -> None:
+    """Several keys in one step are what `get` says of each, also that of a store of one's own, in their order."""
+    async with kind(*([] if issubclass(kind, Memory) else [tmp_path / "x.db"])) as store:
+        await store.write(Change("a", b"1"), Change("b", b""))
+        await store.write(Change("c", b"3"))
+        names = ["c", "none", "a", "b", "a"]
+        assert await get_each(store, *names) == [await store.get(name) for name in names]
+        assert await get_each(store, "none") == [None]
 
 
 @pytest.mark.parametrize(("kind", "text"), BROKEN.items())

@@ -129,7 +129,7 @@ class Far(BatchedStore[Line]):
             raise error
         for job in jobs:
             if isinstance(job, Get):
-                job.answer = Entry(job.key, 1)
+                job.answer = [Entry(key, 1) for key in job.keys]
             elif isinstance(job, Write):
                 job.answer = job.version
             elif isinstance(job, Page):

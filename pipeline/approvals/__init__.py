@@ -2,6 +2,6 @@
 
 from .approval_requests import RESUMED, Approval, Requests
 from .approvals import Approvals
-from .grants import Grant, Grants
+from .grants import Grant
 
-__all__ = ["RESUMED", "Approval", "Approvals", "Grant", "Grants", "Requests"]
+__all__ = ["RESUMED", "Approval", "Approvals", "Grant", "Requests"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from secrets import token_bytes, token_hex
 from typing import Any, Literal, TypeAlias, cast
 
@@ -25,6 +25,7 @@ from ..engine.call import ValidCall, make_uuid
 from ..engine.call_state import StateKey
 from ..once import intent_of, join_digest
 from ..stores import Change, Entry, Store, StoreError
+from ..stores.batched import get_each
 
 # pending: it waits. approved, rejected: it is decided. expired: the time to decide, or to run it, is over. changed: it
 # was not run, for the tool or the rules differ from what the person saw. already decided: the answer to a decision that
@@ -35,6 +36,7 @@ _VERSION = 2
 _RECORD, _TIME, _INDEX, _SECRET, _OLD = "ap/", "ax/", "ai/", "ak", "a/"
 _KEEP = 7 * 86400.0  # seconds for which a record is kept after its time is over
 _SETTLED = 4  # approvals in an index that no call joins any more; a repeated call finds its own among them by its id
+_MARKS = 1000  # of which a process remembers the index
 _ID = re.compile(r"[0-9a-f]{24}(\.[0-9]{1,20})?\Z", re.ASCII)  # with a number: of the release before
 Row: TypeAlias = dict[str, Any]
 
@@ -143,6 +145,8 @@ class Requests:
 
     store: Store
     _secret: bytes = attrs.field(init=False, default=b"", repr=False)
+    # By mark, what its index said last: these records are read with it, and again if it says something else by then.
+    _ids: dict[str, list[str]] = attrs.field(init=False, factory=dict[str, list[str]], repr=False)
 
     async def mark(self, call: ValidCall, version: str) -> str:
         """The digest of what a person decides on: equal for strictly equal calls of one caller under one policy.
@@ -165,14 +169,15 @@ class Requests:
         Raises:
             StoreError: The store gave no answer, or a later release wrote the record.
         """
+        return (await self.find_with(id_))[0]
+
+    async def find_with(self, id_: object, *keys: str) -> tuple[Kept | None, Sequence[Entry | None]]:
+        """As `find`, with what further keys hold, in one step."""
         if not isinstance(id_, str) or _ID.match(id_) is None:
-            return None
-        entry = await self.store.get(_RECORD + id_)
-        if entry is not None:
-            found = _read(entry)
-            if found.get("timed") and found["state"] != "ended":
-                found["over"] = await self.store.get(_TIME + id_) is None  # last: a decision begins it anew
-            return Kept(found, entry.version)
+            return None, [None for _ in keys]
+        (found,), others = await self._find_each([id_], *keys)
+        if found is not None:
+            return found, others
         for name in (id_.partition(".")[0], id_) if "." in id_ else ():
             old = await self.store.get(_OLD + name)
             rows = [] if old is None else _read_old(old)
@@ -180,8 +185,17 @@ class Requests:
             if old is not None and row is not None:
                 left = json.dumps({"rows": [each for each in rows if each is not row]}).encode()
                 renewed = _renew(row)
-                return Kept(renewed, None, (Change(_OLD + name, left, old.version, renewed["expires"] + _KEEP),))
-        return None
+                change = Change(_OLD + name, left, old.version, renewed["expires"] + _KEEP)
+                return Kept(renewed, None, (change,)), others
+        return None, others
+
+    async def _find_each(self, ids: Sequence[str], *keys: str) -> tuple[list[Kept | None], Sequence[Entry | None]]:
+        """The records of some ids, and what further keys hold, read before them, in one step."""
+        # The time of a record after it: a decision begins it anew.
+        names = [kind + id_ for id_ in ids for kind in (_RECORD, _TIME)]
+        read = await get_each(self.store, *keys, *names) if names or keys else ()
+        at = len(keys)
+        return [_keep(*pair) for pair in zip(read[at::2], read[at + 1 :: 2], strict=True)], read[:at]
 
     async def write(self, kept: Kept, row: Row, *beside: Change) -> Kept | None:
         """Replace a record, with further changes, and begin its time anew with a decision.
@@ -197,15 +211,22 @@ class Requests:
         version = await self.store.write(*changes, *kept.beside, *beside)
         return None if version is None else Kept(row, version)
 
-    async def find_equal(self, mark: str) -> tuple[Entry | None, list[Kept]]:
-        """The index of a mark, and its approvals, oldest first.
+    async def find_equal(self, mark: str, key: str) -> tuple[Entry | None, Entry | None, list[Kept]]:
+        """What another key holds, read with the index of a mark; the index; and its approvals, oldest first.
 
         Raises:
             StoreError: As `find`.
         """
-        entry = await self.store.get(_INDEX + mark)
+        hoped = self._ids.get(mark, [])
+        records, (other, entry) = await self._find_each(hoped, key, _INDEX + mark)
         ids: list[str] = [] if entry is None else json.loads(entry.value)
-        return entry, [kept for id_ in ids if (kept := await self.find(id_)) is not None]
+        here = [id_ for id_ in ids if "." not in id_]
+        if here != hoped:
+            records, _ = await self._find_each(here)
+            self._remember(mark, here)
+        found = dict(zip(here, records, strict=True))
+        each = [found[id_] if id_ in found else await self.find(id_) for id_ in ids]
+        return other, entry, [kept for kept in each if kept is not None]
 
     async def add(self, row: Row, index: Entry | None, equal: list[Kept]) -> Kept | None:
         """Write a new approval and its index; None: the index has changed since it was read.
@@ -215,10 +236,19 @@ class Requests:
         """
         settled = [each.row["id"] for each in equal if is_settled(each.row)][:-_SETTLED]
         ids = [each.row["id"] for each in equal if each.row["id"] not in settled]
-        names = json.dumps([*ids, row["id"]]).encode()
+        names = [*ids, row["id"]]
         expect, kept_for = None if index is None else index.version, 2 * row["expires"] + _KEEP
-        version = await self.store.write(*_start(row, None), Change(_INDEX + row["mark"], names, expect, kept_for))
-        return None if version is None else Kept(row, version)
+        change = Change(_INDEX + row["mark"], json.dumps(names).encode(), expect, kept_for)
+        version = await self.store.write(*_start(row, None), change)
+        if version is None:
+            return None
+        self._remember(row["mark"], names)
+        return Kept(row, version)
+
+    def _remember(self, mark: str, ids: list[str]) -> None:
+        if len(self._ids) >= _MARKS:
+            self._ids = {}
+        self._ids[mark] = ids
 
     async def list(self) -> AsyncIterator[Row]:
         """All approvals, in no order.
@@ -249,6 +279,16 @@ def _read(entry: Entry) -> Row:
     if row["v"] > _VERSION:
         raise StoreError("a later release of toolcall-pipeline has written to the approvals: this one cannot go on")
     return row
+
+
+def _keep(entry: Entry | None, time: Entry | None) -> Kept | None:
+    """A record with whether its time is over; an ended one has none any more."""
+    if entry is None:
+        return None
+    row = _read(entry)
+    if row.get("timed") and row["state"] != "ended":
+        row["over"] = time is None
+    return Kept(row, entry.version)
 
 
 def _read_old(entry: Entry) -> list[Row]:

@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 
 import attrs
 
-from ..audit import AuditLog
+from ..audit.audit_log import HEAD, AuditLog
 from ..base import timing
 from ..base.options import check_number, check_type, refuse
 from ..base.setup_error import SetupError
@@ -227,7 +227,7 @@ class Approvals:
         if not by:
             raise SetupError("a decision needs `by`, the name of who made it")
         while True:
-            kept = await self._requests.find(id_)
+            kept, (head,) = await self._requests.find_with(id_, HEAD)
             if kept is None:
                 return None
             found = read_approval(kept.row)
@@ -237,7 +237,7 @@ class Approvals:
                 return attrs.evolve(found, state="already decided")
             edit = {} if arguments is None else _check_arguments(kept.row, arguments)
             decided = decide(kept.row, state, by, message, **edit)
-            audited = await self._audit.changes_for(_describe_decision(decided))
+            audited = self._audit.changes_after(head, _describe_decision(decided))
             if await self._requests.write(kept, decided, *audited):
                 return read_approval(decided)
 

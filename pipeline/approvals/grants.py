@@ -15,7 +15,7 @@ from ..engine.call import ValidCall
 from ..stores import Change, Entry, Store
 from .approval_requests import make_id
 
-_KEY = "ag"  # all grants of a store are one record, which a call reads at once
+GRANTS = "ag"  # the key of all grants of a store: one record, which a call reads at once
 
 
 @attrs.frozen
@@ -68,6 +68,13 @@ def make_grant(
     return Grant(make_id(), tool, by, principal, conversation, until, timing.wall_time())
 
 
+def read_grants(entry: Entry | None) -> list[Grant]:
+    """The grants of a record that hold now, oldest first."""
+    rows = [] if entry is None else cast("list[Any]", json.loads(entry.value))
+    now = timing.wall_time()
+    return [grant for row in rows if (grant := Grant(**row)).until is None or grant.until > now]
+
+
 @attrs.frozen(eq=False)
 class Grants:
     """The grants in one store.
@@ -84,18 +91,8 @@ class Grants:
         Raises:
             StoreError: The store gave no answer.
         """
-        entry = await self.store.get(_KEY)
-        rows = [] if entry is None else cast("list[Any]", json.loads(entry.value))
-        now = timing.wall_time()
-        return entry, [grant for row in rows if (grant := Grant(**row)).until is None or grant.until > now]
-
-    async def find(self, call: ValidCall) -> list[Grant]:
-        """The grants that cover a call.
-
-        Raises:
-            StoreError: The store gave no answer.
-        """
-        return [grant for grant in (await self.read())[1] if grant.covers(call)]
+        entry = await self.store.get(GRANTS)
+        return entry, read_grants(entry)
 
     async def write(self, entry: Entry | None, grants: list[Grant], *beside: Change) -> bool:
         """Replace them, with further changes; False: they have changed since they were read.
@@ -104,5 +101,5 @@ class Grants:
             StoreError: The store gave no answer.
         """
         value = json.dumps([attrs.asdict(each) for each in grants]).encode()
-        change = Change(_KEY, value, None if entry is None else entry.version)
+        change = Change(GRANTS, value, None if entry is None else entry.version)
         return await self.store.write(change, *beside) is not None

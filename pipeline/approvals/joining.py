@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import attrs
 
@@ -13,11 +13,27 @@ from ..engine.call_state import TURN
 from ..once import digest
 from ..policies.facts import show_arguments
 from ..privacy import make_mask, redact_arguments
+from ..stage_state.switches import fold_name
 from ..stores import Entry, StoreError
-from .approval_requests import RESUMED, Kept, Requests, Row, is_settled, make_id, read_approval
+from .approval_requests import RESUMED, Kept, Requests, Row, is_settled, make_id, read_approval, read_state
+from .grants import GRANTS, Grant, read_grants
 
 _CALLS = 100  # that join one approval, and find it by their ids
 _TRIES = 1000  # of a record that others keep changing
+
+
+class Joined(NamedTuple):
+    """What a call has.
+
+    Attributes:
+        kept: Its approval. None: a grant covers it, and nobody has to be asked, or it resumes none that there is.
+        grant: The standing grant that covers it.
+        is_new: Whether the approval was made for it.
+    """
+
+    kept: Kept | None
+    grant: Grant | None
+    is_new: bool = False
 
 
 @attrs.define(eq=False)
@@ -38,40 +54,53 @@ class Joining:
         Raises:
             StoreError: The store gave no answer.
         """
-        _, equal = await self._find_equal(call, await self.requests.mark(call, version))
+        _, _, equal = await self._find_equal(call, await self.requests.mark(call, version))
         if call.id:
             return _find_own(equal, _name(call))
         return next((each for each in reversed(equal) if read_approval(each.row).state == "pending"), None)
 
-    async def join(
-        self, call: ValidCall, version: str, reason: object, *, is_granted: bool
-    ) -> tuple[Kept | None, bool]:
-        """The approval of a call: its own, the one that waits for an equal call, or a new one; and whether it is new.
+    async def find_resumed(self, call: ValidCall, id_: str) -> Joined:
+        """The approval that a call resumes.
+
+        Raises:
+            StoreError: The store gave no answer.
+        """
+        kept, (grants,) = await self.requests.find_with(id_, GRANTS)
+        return Joined(kept, self._find_grant(call, grants))
+
+    async def join(self, call: ValidCall, version: str, reason: object, *, begins: bool) -> Joined:
+        """The approval of a call: its own, the one that waits for an equal call, or a new one.
+
+        None is made for a call that a standing grant covers, and none refuses it.
 
         Args:
             call: The call.
             version: The version of the policy.
             reason: Why a decision is needed; a text, or anything else without one.
-            is_granted: Whether a standing grant covers the call: then none is made, and none refuses it.
+            begins: Whether the caller runs the call at once if it is approved: then the write that it begins also
+                writes that it has joined.
         """
         mark, mine = await self.requests.mark(call, version), _name(call)
         for _ in range(_TRIES):
-            index, equal = await self._find_equal(call, mark)
-            if is_granted:
+            grant, index, equal = await self._find_equal(call, mark)
+            if grant is not None:
                 equal = [each for each in equal if each.row["state"] != "rejected"]
             own = _find_own(equal, mine) if call.id else None
             if own is not None and read_approval(own.row).state not in ("expired", "changed"):
-                return own, False
+                return Joined(own, grant)
             kept: Kept | None = None
             open_ = next((each for each in equal if _may_join(each.row, *mine)), None)
             if open_ is not None:
-                kept = await self.requests.write(open_, {**open_.row, "calls": [*open_.row["calls"], mine][-_CALLS:]})
-            elif is_granted:
-                return None, False
+                row = {**open_.row, "calls": [*open_.row["calls"], mine][-_CALLS:]}
+                if begins and read_state(row) == "approved" and not row.get("edited"):
+                    return Joined(attrs.evolve(open_, row=row), grant)
+                kept = await self.requests.write(open_, row)
+            elif grant is not None:
+                return Joined(None, grant)
             else:
                 kept = await self.requests.add(self._make_row(call, mark, version, reason), index, equal)
             if kept is not None:
-                return kept, open_ is None
+                return Joined(kept, grant, is_new=open_ is None)
         raise StoreError("busy")
 
     async def is_seen(self, call: ValidCall, row: Row, version: str) -> bool:
@@ -84,9 +113,9 @@ class Joining:
         shown = redact_arguments(call, call.tool, show_arguments(call))  # of the release before there is no mark
         return is_one and digest(json.loads(json.dumps(shown))) == digest(row["arguments"])
 
-    async def _find_equal(self, call: ValidCall, mark: str) -> tuple[Entry | None, list[Kept]]:
-        """The index of a call, and the approvals for strictly equal calls, also those of the release before."""
-        index, equal = await self.requests.find_equal(mark)
+    async def _find_equal(self, call: ValidCall, mark: str) -> tuple[Grant | None, Entry | None, list[Kept]]:
+        """The grant and the index of a call, and the approvals for strictly equal calls, also of the release before."""
+        grants, index, equal = await self.requests.find_equal(mark, GRANTS)
         if self._old is None:
             self._old = [row async for row in self.requests.list_old()]
         who = call.tool.name, call.principal, call.conversation
@@ -98,7 +127,14 @@ class Joining:
                 if meant is not None and mark == await self.requests.mark(meant, old["policy"]):
                     kept = await self.requests.find(old["id"])
                     equal = equal if kept is None else [kept, *equal]
-        return index, equal
+        return self._find_grant(call, grants), index, equal
+
+    def _find_grant(self, call: ValidCall, entry: Entry | None) -> Grant | None:
+        """A grant that covers a call; with ``four_eyes`` none of the one who asks."""
+        found = (each for each in read_grants(entry) if each.covers(call))
+        return next(
+            (each for each in found if not (self.four_eyes and fold_name(each.by) == fold_name(call.principal))), None
+        )
 
     def _make_row(self, call: ValidCall, mark: str, version: str, reason: object) -> Row:
         now = timing.wall_time()

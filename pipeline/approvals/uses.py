@@ -133,10 +133,10 @@ class Uses:
             return None
         owner.running.add(row["id"])  # before others can see that it began, and until they can see how it ended
         outcome: Outcome | None = None
-        is_written: bool | None = None  # None: that is not known
+        written: Kept | None = Kept(begun, None)  # without a version: it is not known whether it was written
         try:
-            is_written = await self._requests.write(kept, begun) is not None
-            if not is_written:
+            written = await self._requests.write(kept, begun)
+            if written is None:
                 return None
             inside = call.under(call.report, guards)
             outcome = cast("Outcome", await call_next(inside))
@@ -144,14 +144,14 @@ class Uses:
                 outcome = await settle_lost(inside, guards.effect, outcome)
             return outcome
         finally:
-            if is_written is False:
+            if written is None:
                 owner.running.discard(row["id"])
             else:
                 with cast("Any", guards.lock):
                     use.ended = type(outcome) is not Success
                 end = _describe_end(call, guards, outcome)
                 end["collected"] = end["state"] == "ended" and outcome is not None and not is_resumed
-                await self._end(begun, end, owner)
+                await self._end(written, end, owner)
 
     async def give(self, call: ValidCall, row: Row, *, is_resumed: bool) -> Outcome:
         """The answer of a call that ended; OutcomeUnknown where it could not be kept."""
@@ -170,17 +170,19 @@ class Uses:
         except StoreError:  # it has run: its outcome counts, and a repetition gets the same one again
             _logger.warning("Approval %s: that its answer was given is not noted", id_)
 
-    async def _end(self, begun: Row, end: Row, owner: Owner) -> None:
+    async def _end(self, began: Kept, end: Row, owner: Owner) -> None:
         """Write how a call ended, also in a task that is cancelled; if the store gives no answer, later."""
+        begun = began.row
         id_ = begun["id"]
 
         async def write() -> None:
+            kept: Kept | None = began
             for _ in range(_TRIES):
-                kept = await self._requests.find(id_)
                 if kept is None or any(kept.row.get(name) != begun[name] for name in ("state", "owner", "runs")):
                     break  # it did not begin, or is written
-                if await self._requests.write(kept, {**kept.row, **end}):
+                if kept.version is not None and await self._requests.write(kept, {**kept.row, **end}):
                     break
+                kept = await self._requests.find(id_)  # another call has joined it, or it is not known what was written
             owner.running.discard(id_)
 
         self._late[id_] = write

@@ -22,7 +22,7 @@ from ..stage_state.shared_values import SharedValues
 from ..stores import Change, Entry, Store, StoreError
 
 Row: TypeAlias = dict[str, Any]
-_HEAD, _PREFIX = "audit-head", "audit/"
+HEAD, _PREFIX = "audit-head", "audit/"
 _WIDTH, _PAGE = 15, 3  # digits of a number in a key, and those of them within one page of a list
 _LONGEST_SECRET = 64  # bytes, as of a key of BLAKE2b
 _STUCK = 50  # writes of one head that a row under the next number refuses
@@ -82,8 +82,8 @@ class AuditLog:
         Raises:
             StoreError: The store gave no answer.
         """
-        if await self.store.get(_HEAD) is None:
-            await self.store.write(Change(_HEAD, json.dumps(self._seal(0, "")).encode(), None))
+        if await self.store.get(HEAD) is None:
+            await self.store.write(Change(HEAD, json.dumps(self._seal(0, "")).encode(), None))
         self._has_begun = True
 
     async def has_begun(self) -> bool:
@@ -92,7 +92,7 @@ class AuditLog:
         Raises:
             StoreError: The store gave no answer.
         """
-        return await self.store.get(_HEAD) is not None
+        return await self.store.get(HEAD) is not None
 
     async def append(self, row: Row) -> str:
         """Append a row: JSON values. It gets ``number``, ``before`` and, if it has none, ``at``.
@@ -105,7 +105,7 @@ class AuditLog:
         """
         text = _to_text(row)
         try:
-            number, digest, _ = await self._values.ask(_HEAD, text)
+            number, digest, _ = await self._values.ask(HEAD, text)
         except StoreError:
             self._tried = (None, 0)
             raise
@@ -119,13 +119,16 @@ class AuditLog:
         Raises:
             StoreError: The store gave no answer.
         """
-        entry = await self.store.get(_HEAD)
+        return self.changes_after(await self.store.get(HEAD), row)
+
+    def changes_after(self, entry: Entry | None, row: Row) -> Sequence[Change]:
+        """As `changes_for`, after what the key of the head holds."""
         head = None if entry is None else _read_head(entry.value)
         if entry is None or head is None or head != self._seal(head.number, head.digest):  # it has another secret
             return ()
         text = _to_text(row)
         value, _, answers = self._extend(entry.value, [text])
-        return (Change(_HEAD, value, entry.version), *_list_changes([text], answers))
+        return (Change(HEAD, value, entry.version), *_list_changes([text], answers))
 
     async def read(self) -> AsyncIterator[Row]:
         """The rows, oldest first, each with its ``digest``.
@@ -204,7 +207,7 @@ class AuditLog:
         return faults
 
     async def _find_head(self) -> _Head | None:
-        entry = await self.store.get(_HEAD)
+        entry = await self.store.get(HEAD)
         return None if entry is None else _read_head(entry.value)
 
     def _extend(

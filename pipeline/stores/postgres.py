@@ -169,11 +169,12 @@ class Postgres(BatchedStore["Client"]):
         if gets:
             with connection.pipeline():
                 answers = [
-                    connection.execute(self._get.encode(), (job.key,), prepare=True, binary=True) for job in gets
+                    [connection.execute(self._get.encode(), (key,), prepare=True, binary=True) for key in job.keys]
+                    for job in gets
                 ]
-            for get, answer in zip(gets, answers, strict=True):
-                row = answer.fetchone()
-                get.answer = None if row is None else Entry(*row)
+            for get, each in zip(gets, answers, strict=True):
+                rows = [answer.fetchone() for answer in each]
+                get.answer = [None if row is None else Entry(*row) for row in rows]
         for page in jobs:
             if isinstance(page, Page):
                 self._read_page(connection, page)

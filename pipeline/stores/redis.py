@@ -111,7 +111,7 @@ class Redis(BatchedStore["Client"]):
             pipeline = client.pipeline(transaction=False)
             for job in sent:
                 if isinstance(job, Get):
-                    pipeline.get(self._prefix + job.key)
+                    pipeline.mget([self._prefix + key for key in job.keys])
                 else:
                     keys = [self._prefix + key for key, _ in job.changes]
                     pipeline.eval(_WRITE, len(keys), *keys, *_arguments_of(job))
@@ -125,7 +125,7 @@ class Redis(BatchedStore["Client"]):
         if isinstance(reply, Exception):
             job.error = StoreError(self._explain(reply))  # an answer of the server, which did not begin to write
         elif isinstance(job, Get):
-            job.answer = _read(reply)
+            job.answer = [_read(value) for value in reply]
         else:
             job.answer = job.version if reply else None
 

@@ -180,8 +180,8 @@ class SQLite(BatchedStore[sqlite3.Connection]):
         now = self._read_time(connection) if reads else 0.0
         for read in reads:  # after the writes, so that a read sees every write that was asked for before it
             if isinstance(read, Get):
-                row = connection.execute(_GET, (read.key, now)).fetchone()
-                read.answer = None if row is None else Entry(*row)
+                rows = [connection.execute(_GET, (key, now)).fetchone() for key in read.keys]
+                read.answer = [None if row is None else Entry(*row) for row in rows]
             elif isinstance(read, Page):
                 _read_page(connection, read, now)
 

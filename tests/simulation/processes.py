@@ -21,7 +21,7 @@ import attrs
 from simulation.virtual_time import SKEW, VirtualLoop
 from toolcall_pipeline import Approvals, Tool, ToolContext, ToolRegistry
 from toolcall_pipeline.engine.compose.stage import Stage
-from toolcall_pipeline.middlewares import Approve, Ledger, Quota, standard
+from toolcall_pipeline.middlewares import Approve, Audit, Ledger, Quota, standard
 from toolcall_pipeline.once import CONVERSATIONS, Conversations, owners
 from toolcall_pipeline.stores import ANY, Change, Entry, StoreError
 from toolcall_pipeline.stores.store import check_changes
@@ -103,6 +103,8 @@ class Door:
             raise StoreError("away")
         version = self.shared.write(changes)
         self.leases.update(key for key, *_ in changes if key.startswith("o/"))
+        if fault == "killed after":
+            self.process.die()
         await self.process.pause()
         if fault:
             raise StoreError("away", maybe_written=True)
@@ -134,7 +136,7 @@ class Process:
         name: Also of its host.
         model: Watches what its bodies do.
         shared: The store. None: it has none, and remembers by itself alone.
-        options: What its pipeline has beside the ledger: "quota", "approve", "small".
+        options: What its pipeline has beside the ledger: "quota", "approve", "audit", "small".
         dice: Decide how many other steps come between two of its own.
         tools: By name, as this process has them.
     """
@@ -149,6 +151,7 @@ class Process:
     ended: bool = False  # the history is over
     faults: list[str] = attrs.field(factory=list[str])
     faulted: list[int] = attrs.field(factory=list[int])  # when the store failed, as steps of the model
+    steps: int = 0  # of the store
     skew: list[float] = attrs.field(factory=lambda: [0.0])
     memory: Conversations = attrs.field(init=False)
     renewals: list[Any] = attrs.field(factory=list[Any])  # of its leases
@@ -174,6 +177,8 @@ class Process:
             pipeline = pipeline.before("retry", self.ledger)
             if "approve" in self.options:
                 pipeline = pipeline.before("ledger", Approve(self.door, tools=["wire"], expires=EXPIRES))
+            if "audit" in self.options:
+                pipeline = pipeline.after("validate", Audit(self.door))
             if "quota" in self.options:
                 pipeline = pipeline.before("ledger", Quota(QUOTA, store=self.door))
         self.pipeline = pipeline
@@ -214,11 +219,19 @@ class Process:
             raise Killed
 
     def take_fault(self) -> str:
-        """How the store fails this time. "": it does not."""
-        if not self.faults:
-            return ""
-        self.faulted.append(self.model.now)
-        return self.faults.pop(0)
+        """How the store fails this time. "": it does not. Raises Killed where the process dies before the step."""
+        self.steps += 1
+        fault = self.faults.pop(0) if self.faults else ""
+        if fault == "killed before":
+            self.die()
+        if fault:
+            self.faulted.append(self.model.now)
+        return fault
+
+    def die(self) -> None:
+        """Raises Killed: it is no more, and all see it."""
+        self.model.kill(self, at_once=True)
+        raise Killed
 
     def replace(self, tool: Tool[..., Any]) -> None:
         """Have another version of a tool, as after a server's new list."""

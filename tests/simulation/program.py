@@ -15,6 +15,7 @@ from simulation.processes import ARRIVAL, EXPIRES, LEASE, VERSIONS, Killed, Proc
 from simulation.virtual_time import Deadlock, VirtualLoop, virtual_time
 from toolcall_pipeline import Call as ToolCall
 from toolcall_pipeline import Failure, SetupError
+from toolcall_pipeline.audit import AuditLog
 from toolcall_pipeline.stores import StoreError
 
 _AGAIN = 0.25  # of the histories begin with a call that is lost, and comes again twice at once
@@ -77,7 +78,10 @@ class Restart:
 
 @attrs.frozen
 class Fail:
-    """The next steps to the store fail, each before or after it was made."""
+    """The next steps to the store fail, each before or after it was made; "": it does not.
+
+    "killed before", "killed after": the process dies there.
+    """
 
     process: str
     how: tuple[str, ...] = ("before",)
@@ -172,6 +176,10 @@ class History:
                 break
         await self._wait()
         await asyncio.sleep(10)  # for what comes late
+        if "audit" in self.program.options:
+            log = AuditLog(cast("Any", (await self._find("auditor")).door))
+            for fault in (await log.verify()).faults:
+                self.model.break_rule(f"the audit: {fault}")
         for process in self.all:
             await asyncio.create_task(process.stop())
         return self.model.broken
