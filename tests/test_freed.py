@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import linecache
 import sys
 import traceback
 import weakref
@@ -60,7 +61,9 @@ def fail_by_itself(exc: type[Exception]) -> None:
 
 def fail_far_down(exc: type[Exception]) -> None:
     """Raise an exception behind a long piece of code, which has as long a table of lines."""
-    exec("def far():\n" + "    len('')\n" * 300 + "    raise exc('why')\nfar()", {"exc": exc})
+    source = "def far():\n" + "    len('')\n" * 300 + "    raise exc(len('why'))\nfar()\n"
+    linecache.cache["<far>"] = len(source), None, [*source.splitlines(keepends=True)], "<far>"
+    exec(compile(source, "<far>", "exec"), {"exc": exc})
 
 
 RAISED: dict[str, Callable[[], None]] = {

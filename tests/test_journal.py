@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from returns.result import Failure, Success
+from returns.result import Success
 
 import journal_tools
-from error_cases import EACH_KIND
 from sqlite_meanwhile import make_meanwhile, write_meanwhile
-from support import PATIENT, a_tool
-from toolcall_pipeline import Call, CallReport, Journal, SetupError, ToolError, ToolRegistry
+from support import PATIENT
+from toolcall_pipeline import Journal, SetupError, ToolRegistry
 from toolcall_pipeline.journal import JournalError, JournalFile, add_lines, get_journal, read_forms, write_lines
 from toolcall_pipeline.journal import database as journal_database
 from toolcall_pipeline.journal import journal as journal_module
@@ -97,34 +96,6 @@ async def test_without_content(tmp_path: Path) -> None:
     assert all("arguments" not in form and "told" not in form and "value" not in form for form in forms)
     for content in ("no such thing", "none", '"y"', "paid"):
         assert content not in text.replace('"none"', "" if content != "none" else '"none"')
-
-
-@pytest.mark.parametrize("error", EACH_KIND, ids=lambda error: error.kind)
-async def test_a_report_goes_to_json_and_back(error: ToolError) -> None:
-    """With its kind, its fields for the model, its stages and its attempts; its cause as the name of its class."""
-    tools = ToolRegistry()
-
-    async def fail() -> object:
-        return Failure(error)
-
-    tools.register(a_tool("read", fn=fail))
-    report = await standard(tools, attempts=1).report(Call("read", {}, id="a"))
-    text = report.to_json()
-    back = CallReport.from_json(text, tools["read"])
-    assert back.error is not None
-    assert report.error is not None
-    assert back.error.kind == report.error.kind
-    assert [row.name for row in back.stages] == [row.name for row in report.stages]
-    assert [row.verdict for row in back.attempts] == [row.verdict for row in report.attempts]
-    assert back.to_json() == text
-    assert "hunter2" not in text
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"form": 99}', '{"form": 1, "id": "a"}', "null"])
-def test_what_is_no_report(text: str) -> None:
-    """It is a ValueError."""
-    with pytest.raises(ValueError, match=r"report|Expecting"):
-        CallReport.from_json(text)
 
 
 async def test_values_of_all_types(tmp_path: Path) -> None:

@@ -12,9 +12,11 @@ import attrs
 import pytest
 from returns.result import Failure, Success
 
+from error_cases import EACH_KIND
 from support import Exported, StageTime, a_tool
 from toolcall_pipeline import (
     Call,
+    CallReport,
     Crashed,
     Outcome,
     RemoteCause,
@@ -81,6 +83,47 @@ async def test_a_report_tells_all() -> None:
     assert times == sorted(times)
     assert 0 < report.seconds < 60
     assert all(stage.seconds >= 0 for stage in report.stages)
+
+
+ENDS: dict[str, Any] = {
+    **{error.kind: Failure(error) for error in EACH_KIND},
+    "a value": Success({"n": [1, None]}),
+    "nothing": Success(None),
+    "cancelled": None,
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_report_goes_to_json_and_back(end: str) -> None:
+    """With its outcome, or none, its fields for the model, stages and attempts; its cause as the name of its class."""
+    tools = ToolRegistry()
+
+    async def act(**_: object) -> object:
+        return ENDS[end]
+
+    tools.register(a_tool("read", fn=act))
+    report = await standard(tools, attempts=1).report(Call("read", {"a": 1}, "a", "ann", conversation="c", reply="r"))
+    if end == "cancelled":
+        report = attrs.evolve(report, outcome=None)
+    text = report.to_json()
+    back = CallReport.from_json(text, tools["read"])
+    assert type(back.outcome) is type(report.outcome)
+    assert (back.error and back.error.kind) == (report.error and report.error.kind)
+    assert back.error is not None or back.outcome == report.outcome
+    assert [row.name for row in back.stages] == [row.name for row in report.stages]
+    assert [row.verdict for row in back.attempts] == [row.verdict for row in report.attempts]
+    assert [row.landed for row in back.attempts] == [row.landed for row in report.attempts]
+    assert back.tool is tools["read"]
+    assert back.seconds == pytest.approx(report.seconds, abs=1e-6)
+    assert back.to_json() == text
+    assert "hunter2" not in text
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"form": 99}', '{"form": 1, "id": "a"}', "null"])
+def test_what_is_no_report(text: str) -> None:
+    """It is a ValueError."""
+    with pytest.raises(ValueError, match=r"report|Expecting"):
+        CallReport.from_json(text)
 
 
 async def test_a_refused_call_has_a_report() -> None:

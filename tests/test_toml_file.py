@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -82,19 +83,20 @@ def test_a_wrong_option_is_told_by_its_own_name_and_line(given_: dict[str, Any],
     assert file.make(Settings, {"size": 9}, "limits", name="here") == Settings(size=9, name="here")
 
 
-WRONG_TABLES: dict[str, Any] = {
-    "`rules` must be an array of tables, not 1": 1,
-    "`rules.1` must be a table, not 1": [{}, 1],
+WRONG_TABLES = {
+    "`rules` must be an array of tables, not 1": "rules = 1",
+    "`rules.1` must be a table, not 1": "rules = [{}, 1]",
 }
 
 
 @pytest.mark.parametrize("told", WRONG_TABLES)
 def test_what_has_to_be_a_table_is_told(told: str) -> None:
     """By its place, also inside of an array."""
-    file = TomlFile(Path("a.toml"), "rules = 1\n", "", {})
+    text = f"a = 1\n{WRONG_TABLES[told]}\n"
+    file = TomlFile(Path("a.toml"), text, "", tomllib.loads(text))
     with pytest.raises(SetupError) as raised:
-        file.tables(WRONG_TABLES[told], "rules")
-    assert str(raised.value) == f"a.toml:1: {told}"
+        file.tables(file.found["rules"], "rules")
+    assert str(raised.value) == f"a.toml:2: {told}"
 
 
 @example([0] * 9, 2)
