@@ -62,7 +62,8 @@ def _digest_name(tool: str, secret: bytes) -> str:
     return join_digest(tool, secret=secret)
 
 
-class Names(NamedTuple):
+@attrs.define(eq=False)  # never changed, and not frozen: one is made for each call, in a third of the time
+class Names:
     """The keys of a call.
 
     Attributes:
@@ -103,7 +104,7 @@ class Names(NamedTuple):
         given, asked = find_old_digests(call, secret)
         id_ = f"{tag}{given}" if given else self.id
         intent, succeeded = f"i/{tag}{asked}", f"r/{tag}{asked}"
-        return self._replace(id=id_, delivery=_delivery_key(id_), intent=intent, succeeded=succeeded)
+        return attrs.evolve(self, id=id_, delivery=_delivery_key(id_), intent=intent, succeeded=succeeded)
 
 
 class Met(NamedTuple):
@@ -144,7 +145,8 @@ class Seen(NamedTuple):
     died: Sequence[str] = ()
 
 
-class Claim(NamedTuple):
+@attrs.define(eq=False)  # as `Names`
+class Claim:
     """The right to run a body, and the versions that its end expects.
 
     Attributes:
@@ -161,7 +163,7 @@ class Claim(NamedTuple):
     delivery: Delivery
     version: int
     intent: Intent
-    decides: tuple[str, ...]
+    decides: Sequence[str]
 
 
 @attrs.define(eq=False)
@@ -212,9 +214,9 @@ class Records:
         if before is None:
             return names
         if before.delivery and await self.store.get(before.delivery) is not None:
-            names = names._replace(id=before.id, delivery=before.delivery)
+            names = attrs.evolve(names, id=before.id, delivery=before.delivery)
         if await self.store.get(before.intent) is not None:
-            names = names._replace(intent=before.intent)
+            names = attrs.evolve(names, intent=before.intent)
         return names
 
     async def look(self, names: Names, *, whole: bool = True) -> Seen:
@@ -274,24 +276,33 @@ class Records:
             seen: What was known when the call was let through.
         """
         entry, intent = seen.intent
-        opened, gone = dict(intent.get("open", {})), dict(intent.get("lost", {}))
+        opened: _Deliveries = {**intent["open"]} if intent else {}
+        gone: _Deliveries = {**intent["lost"]} if intent else {}
         for id_ in seen.died:
             _, key, strict = read_open(opened.pop(id_))
             gone[id_] = [key, "lost", timing.wall_time(), strict]
-        decides = tuple(id_ for id_, (key, *_) in gone.items() if key and key == delivery["key"])
-        opened[names.id] = [owner.name, delivery["key"], names.strict]
+        own_key = delivery["key"]
+        decides = [id_ for id_, (key, *_) in gone.items() if key == own_key] if own_key else []
+        opened[names.id] = [owner.name, own_key, names.strict]
         if call.tool.effect != "keyed":  # a key stays that of the intent until an answer to it decides
             gone.pop(names.id, None)
-        version = VERSION if entry is None else intent.get("v", 1)  # a row of the release before stays one at its key
-        about = {"v": version, "tool": call.tool.name, "principal": call.principal, "conversation": call.conversation}
-        state = {**about, "effect": call.tool.effect, "at": delivery["at"], "open": opened, "lost": gone}
+        state: Intent = {
+            "v": VERSION if entry is None else intent.get("v", 1),  # a row of the release before stays one at its key
+            "tool": call.tool.name,
+            "principal": call.principal,
+            "conversation": call.conversation,
+            "effect": call.tool.effect,
+            "at": delivery["at"],
+            "open": opened,
+            "lost": gone,
+        }
         expect = None if entry is None else entry.version
         changes: list[_Change] = [(names.intent, self._pack(state), expect, self.keep)]
         if names.delivery:
             expect = None if seen.entry is None else seen.entry.version
             changes.append((names.delivery, self._pack(delivery), expect, self.keep))
         version = await self._write(*changes)
-        return None if version is None else Claim(names, delivery["key"], delivery, version, state, decides)
+        return None if version is None else Claim(names, own_key, delivery, version, state, decides)
 
     async def end(
         self, claim: Claim, known: Known, outcome: Mapping[str, Any] | None, success: Delivery | None = None
