@@ -168,9 +168,9 @@ class Claim:
 
 @attrs.define(eq=False)
 class _Row:
-    """A record in the memory of this process, which is never changed: JSON only for those who read the store itself."""
+    """What the memory of this process keeps, and nobody changes: JSON only for those who read the store itself."""
 
-    record: dict[str, Any]
+    record: Any
 
     def __bytes__(self) -> bytes:
         return _dump_ended(self.record)
@@ -200,11 +200,11 @@ class Records:
         store = self.store
         return store.put(*changes) if type(store) is Memory else await store.write(*map(Change._make, changes))
 
-    def _pack(self, record: dict[str, Any]) -> Any:
-        """The value of a record in the store."""
+    def _pack(self, record: dict[str, Any] | float) -> Any:
+        """The value of a record, or of a time, in the store."""
         if type(self.store) is Memory:
             return _Row(record)
-        return _dump_ended(record) if "outcome" in record else _dump(record)
+        return _dump_ended(record) if isinstance(record, dict) and "outcome" in record else _dump(record)
 
     async def choose(self, names: Names, before: Names | None) -> Names:
         """The names of a call, with those of the release before where it has left a row: it is kept on at its key.
@@ -329,7 +329,7 @@ class Records:
             if success is not None:
                 changes.append((names.succeeded, self._pack({"v": VERSION, **success}), ANY, self.keep))
             if known == "yes" and names.changed:
-                changes.append((names.changed + names.tool, str(time).encode(), ANY, self.keep))
+                changes.append((names.changed + names.tool, self._pack(time), ANY, self.keep))
             if await self._write(*changes) is not None:
                 return True
             if names.delivery:
@@ -447,7 +447,8 @@ class Records:
 
 
 def _load(value: bytes | _Row) -> dict[str, Any]:
-    return value.record if isinstance(value, _Row) else json.loads(value)
+    record: dict[str, Any] = value.record if isinstance(value, _Row) else json.loads(value)
+    return record
 
 
 def read_open(kept: list[Any]) -> tuple[str, str, str]:
@@ -462,11 +463,12 @@ def read_lost(kept: list[Any]) -> tuple[str, Known, float, str]:
 
 def _end_in(intent: Intent, claim: Claim, known: Known, at: float) -> tuple[_Deliveries, _Deliveries]:
     """The deliveries of an intent that run and are lost, once one has ended so, at that time."""
-    opened, lost = dict(intent["open"]), dict(intent["lost"])
+    opened: _Deliveries = {**intent["open"]}
+    lost: _Deliveries = {**intent["lost"]}
     opened.pop(claim.names.id, None)
     if known in UNDECIDED and intent["effect"] != "idempotent":  # which may run again in any case
         lost[claim.names.id] = [claim.key, known, at, claim.names.strict]
-    elif known in ("yes", "told"):
+    elif lost and known in ("yes", "told"):
         for id_ in (claim.names.id, *claim.decides):
             lost.pop(id_, None)
     return opened, lost
