@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -278,32 +278,33 @@ class Ledger:
         success: Delivery | None = None
         if self.repeats == "replay" and known == "yes" and kept is not None and claim.names.succeeded:
             success = {"id": claim.names.id, "reply": call.reply, "outcome": kept, "done": timing.wall_time()}
-        is_late = False
-
-        async def write() -> None:
-            try:
-                await self._records.end(claim, known, kept, success)
-            except Exception:
-                if not is_late or kept is None:
-                    raise
-                lost = success and {**success, "outcome": NOT_KEPT}
-                await self._records.end(claim, known, NOT_KEPT, lost)  # perhaps the store refuses the answer
-            owner.running.discard(claim.names.id)
-
         written = False
         try:
-            written = await _is_written(write)
+            written = await _is_written(self._records.end(claim, known, kept, success))
         except BaseException:  # cancelled, and nothing is written twice: the second time the versions differ
             with anyio.move_on_after(_CLOSING, shield=True):
-                written = await _is_written(write)
+                written = await _is_written(self._records.end(claim, known, kept, success))
             raise
         finally:
             if known in UNDECIDED and guards.effect is not None:
                 guards.effect.forget = partial(self._learn, claim.names, call)
-            if not written:
-                is_late = True
-                self._late.append(write)
+            if written:
+                owner.running.discard(claim.names.id)
+            else:
+                self._late.append(partial(self._end_late, owner, claim, known, kept, success))
                 _logger.warning("Tool %.200r: its end is not in the ledger yet", call.tool.name)
+
+    async def _end_late(
+        self, owner: Owner, claim: Claim, known: Known, kept: Mapping[str, Any] | None, success: Delivery | None
+    ) -> None:
+        try:
+            await self._records.end(claim, known, kept, success)
+        except Exception:
+            if kept is None:
+                raise
+            lost = success and {**success, "outcome": NOT_KEPT}
+            await self._records.end(claim, known, NOT_KEPT, lost)  # perhaps the store refuses the answer
+        owner.running.discard(claim.names.id)
 
     async def _learn(self, names: Names, call: ValidCall, found: Outcome) -> None:
         """Write what ``verify=`` found once the call was cut off by a time limit around this stage."""
@@ -338,7 +339,7 @@ class Ledger:
     async def _write_or_later(self, write: Callable[[], Awaitable[object]]) -> None:
         written = False
         try:
-            written = await _is_written(write)
+            written = await _is_written(write())
         finally:
             if not written:
                 self._late.append(write)
@@ -356,15 +357,20 @@ class Ledger:
             StoreError: The store gave no answer.
         """
         own_key = call.idempotency_key or (make_uuid() if call.tool.effect == "keyed" else "")
-        new: Delivery = {"v": VERSION, "state": "begun", "owner": owner.name, "intent": names.intent, "key": own_key}
-        new |= {"tool": call.tool.name, "at": timing.wall_time(), "runs": 1}
-        claim: Claim | None = None
-        if before is None:  # most calls are the first of their kind
-            claim = await self._begin(call, owner, names, new, _NOTHING)
+        new: Delivery = {
+            "v": VERSION,
+            "state": "begun",
+            "owner": owner.name,
+            "intent": names.intent,
+            "key": own_key,
+            "tool": call.tool.name,
+            "at": timing.wall_time(),
+            "runs": 1,
+        }
+        if before is None and (claim := await self._begin(call, owner, names, new, _NOTHING)) is not None:
+            return claim  # most calls are the first of their kind
         first, until = names, timing.monotonic() + self.max_wait
         for tried in range(_TRIES):
-            if claim is not None:
-                return claim
             names = await self._records.choose(first, before)
             seen = await self._records.look(names)
             kept, mine = seen.delivery, {**new, "intent": names.intent}
@@ -373,7 +379,8 @@ class Ledger:
             answer = await self._decide(call, names, seen, mine, until, tried)
             if isinstance(answer, str):
                 mine["key"] = answer or mine["key"]
-                claim = await self._begin(call, owner, names, mine, seen)
+                if (claim := await self._begin(call, owner, names, mine, seen)) is not None:
+                    return claim
             elif answer is not None:
                 return answer
         return _away(call.tool.name, "busy")
@@ -534,9 +541,9 @@ class Ledger:
         return False
 
 
-async def _is_written(write: Callable[[], Awaitable[object]]) -> bool:
+async def _is_written(written: Awaitable[object]) -> bool:
     try:
-        await write()
+        await written
     except StoreError:
         return False
     except Exception:  # of a store of somebody's own: what it raises must not end the call, nor keep others waiting

@@ -235,6 +235,17 @@ async def test_beside_an_equal_intent(answer: Any, tool: str, then: Any, ran: in
     assert len({*shop.keys, *later.keys}) <= 1
 
 
+async def test_the_last_try_of_a_claim_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that gets its claim runs, at whichever try: a claim without a body would look like a lost one."""
+    monkeypatch.setattr("toolcall_pipeline.middlewares.ledger._TRIES", 1)
+    shop = Shop()
+    shop.answer = ConnectionError()
+    async with shop.pipeline:
+        await shop.ask("pay", "a")
+        shop.answer = None
+        assert await shop.ask("pay", "a") == {"n": 2}
+
+
 async def test_once_decided_the_next_key_is_new() -> None:
     """An answer to the key of a lost call decides that call; the next wish has a key of its own."""
     shop = Shop()

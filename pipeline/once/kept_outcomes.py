@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..tools.definition import Tool
 
 NOT_KEPT: Final[Mapping[str, Any]] = {"n": "not kept"}  # it ended with an answer that cannot be told again
+_BARRIER = FaultBarrier()
 _FLAT = (type(None), bool, int, float, str)
 _DEPTH = 32
 _LONGEST = 256 * 1024  # characters of a value that is kept as text
@@ -43,12 +44,13 @@ def write_outcome(outcome: Outcome, call: ValidCall) -> Mapping[str, Any]:
     if type(outcome) is Failure:
         error: Any = cast("Any", outcome).failure()
         return {"e": dump_error(error if mask is None else mask.error(error))}
-    kept: Mapping[str, Any] = NOT_KEPT
-    with FaultBarrier():
+    try:
         kept = _write_value(outcome, call.tool)
-        if mask is not None and any(mask.value(each) != each for each in kept.values()):
-            kept = NOT_KEPT
-    return kept
+        return NOT_KEPT if mask is not None and any(mask.value(each) != each for each in kept.values()) else kept
+    except BaseException as exc:  # the value may be of a foreign class
+        if not _BARRIER.stops(exc):
+            raise
+    return NOT_KEPT
 
 
 def _write_value(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:
@@ -59,7 +61,7 @@ def _write_value(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:
         pass
     adapter = _find_adapter(tool)
     if adapter is not None:
-        with FaultBarrier():  # a value that its own annotation does not describe; the text is left
+        with _BARRIER:  # a value that its own annotation does not describe; the text is left
             typed = adapter.dump_python(value, mode="json", warnings="error")
             if adapter.validate_python(typed) == value:
                 return {"j": _copy_plain(typed, _DEPTH)}
@@ -69,7 +71,7 @@ def _write_value(outcome: Outcome, tool: Tool[..., Any]) -> dict[str, Any]:
 def read_outcome(kept: Mapping[str, Any], tool: Tool[..., Any]) -> Outcome:
     """The outcome that was written. One that cannot be read any more, after a release, is `OutcomeUnknown`."""
     kept = _copy(kept)  # who gets it may change what it holds
-    with FaultBarrier():  # written by another release, whose classes differ
+    with _BARRIER:  # written by another release, whose classes differ
         if "e" in kept:
             error = load_error(kept["e"])
             if type(error) in ERROR_TYPES:

@@ -65,7 +65,8 @@ def _digest_name(tool: str, secret: bytes) -> str:
     return join_digest(tool, secret=secret)
 
 
-class Names(NamedTuple):
+@attrs.define(eq=False)  # never changed, and not frozen: one is made for each call, in a third of the time
+class Names:
     """The keys of a call.
 
     Attributes:
@@ -106,7 +107,7 @@ class Names(NamedTuple):
         given, asked = find_old_digests(call, secret)
         id_ = f"{tag}{given}" if given else self.id
         intent, succeeded = f"i/{tag}{asked}", f"r/{tag}{asked}"
-        return self._replace(id=id_, delivery=_delivery_key(id_), intent=intent, succeeded=succeeded)
+        return attrs.evolve(self, id=id_, delivery=_delivery_key(id_), intent=intent, succeeded=succeeded)
 
 
 class Met(NamedTuple):
@@ -147,7 +148,8 @@ class Seen(NamedTuple):
     died: Sequence[str] = ()
 
 
-class Claim(NamedTuple):
+@attrs.define(eq=False)  # as `Names`
+class Claim:
     """The right to run a body, and the versions that its end expects.
 
     Attributes:
@@ -164,14 +166,14 @@ class Claim(NamedTuple):
     delivery: Delivery
     version: int
     intent: Intent
-    decides: tuple[str, ...]
+    decides: Sequence[str]
 
 
 @attrs.define(eq=False)
 class _Row:
-    """A record in the memory of this process, which is never changed: JSON only for those who read the store itself."""
+    """What the memory of this process keeps, and nobody changes: JSON only for those who read the store itself."""
 
-    record: dict[str, Any]
+    record: Any
 
     def __bytes__(self) -> bytes:
         return _dump_ended(self.record)
@@ -201,11 +203,11 @@ class Records:
         store = self.store
         return store.put(*changes) if type(store) is Memory else await store.write(*map(Change._make, changes))
 
-    def _pack(self, record: dict[str, Any]) -> Any:
-        """The value of a record in the store."""
+    def _pack(self, record: dict[str, Any] | float) -> Any:
+        """The value of a record, or of a time, in the store."""
         if type(self.store) is Memory:
             return _Row(record)
-        return _dump_ended(record) if "outcome" in record else _dump(record)
+        return _dump_ended(record) if isinstance(record, dict) and "outcome" in record else _dump(record)
 
     async def choose(self, names: Names, before: Names | None) -> Names:
         """The names of a call, with those of the release before where it has left a row: it is kept on at its key.
@@ -215,9 +217,9 @@ class Records:
         if before is None:
             return names
         if before.delivery and await self.store.get(before.delivery) is not None:
-            names = names._replace(id=before.id, delivery=before.delivery)
+            names = attrs.evolve(names, id=before.id, delivery=before.delivery)
         if await self.store.get(before.intent) is not None:
-            names = names._replace(intent=before.intent)
+            names = attrs.evolve(names, intent=before.intent)
         return names
 
     async def look(self, names: Names, *, whole: bool = True) -> Seen:
@@ -277,24 +279,33 @@ class Records:
             seen: What was known when the call was let through.
         """
         entry, intent = seen.intent
-        opened, gone = dict(intent.get("open", {})), dict(intent.get("lost", {}))
+        opened: _Deliveries = {**intent["open"]} if intent else {}
+        gone: _Deliveries = {**intent["lost"]} if intent else {}
         for id_ in seen.died:
             _, key, strict = read_open(opened.pop(id_))
             gone[id_] = [key, "lost", timing.wall_time(), strict]
-        decides = tuple(id_ for id_, (key, *_) in gone.items() if key and key == delivery["key"])
-        opened[names.id] = [owner.name, delivery["key"], names.strict]
+        own_key = delivery["key"]
+        decides = [id_ for id_, (key, *_) in gone.items() if key == own_key] if own_key else []
+        opened[names.id] = [owner.name, own_key, names.strict]
         if call.tool.effect != "keyed":  # a key stays that of the intent until an answer to it decides
             gone.pop(names.id, None)
-        version = VERSION if entry is None else intent.get("v", 1)  # a row of the release before stays one at its key
-        about = {"v": version, "tool": call.tool.name, "principal": call.principal, "conversation": call.conversation}
-        state = {**about, "effect": call.tool.effect, "at": delivery["at"], "open": opened, "lost": gone}
+        state: Intent = {
+            "v": VERSION if entry is None else intent.get("v", 1),  # a row of the release before stays one at its key
+            "tool": call.tool.name,
+            "principal": call.principal,
+            "conversation": call.conversation,
+            "effect": call.tool.effect,
+            "at": delivery["at"],
+            "open": opened,
+            "lost": gone,
+        }
         expect = None if entry is None else entry.version
         changes: list[_Change] = [(names.intent, self._pack(state), expect, None)]
         if names.delivery:
             expect = None if seen.entry is None else seen.entry.version
             changes.append((names.delivery, self._pack(delivery), expect, None))
         version = await self._write(*changes)
-        return None if version is None else Claim(names, delivery["key"], delivery, version, state, decides)
+        return None if version is None else Claim(names, own_key, delivery, version, state, decides)
 
     async def end(
         self, claim: Claim, known: Known, outcome: Mapping[str, Any] | None, success: Delivery | None = None
@@ -321,7 +332,7 @@ class Records:
             if success is not None:
                 changes.append((names.succeeded, self._pack({"v": VERSION, **success}), ANY, self.keep))
             if known == "yes" and names.changed:
-                changes.append((names.changed + names.tool, str(time).encode(), ANY, self.keep))
+                changes.append((names.changed + names.tool, self._pack(time), ANY, self.keep))
             if await self._write(*changes) is not None:
                 return True
             if names.delivery:
@@ -456,7 +467,8 @@ class Records:
 
 
 def _load(value: bytes | _Row) -> dict[str, Any]:
-    return value.record if isinstance(value, _Row) else json.loads(value)
+    record: dict[str, Any] = value.record if isinstance(value, _Row) else json.loads(value)
+    return record
 
 
 def read_open(kept: list[Any]) -> tuple[str, str, str]:
@@ -471,11 +483,12 @@ def read_lost(kept: list[Any]) -> tuple[str, Known, float, str]:
 
 def _end_in(intent: Intent, claim: Claim, known: Known, at: float) -> tuple[_Deliveries, _Deliveries]:
     """The deliveries of an intent that run and are lost, once one has ended so, at that time."""
-    opened, lost = dict(intent["open"]), dict(intent["lost"])
+    opened: _Deliveries = {**intent["open"]}
+    lost: _Deliveries = {**intent["lost"]}
     opened.pop(claim.names.id, None)
     if known in UNDECIDED and intent["effect"] != "idempotent":  # which may run again in any case
         lost[claim.names.id] = [claim.key, known, at, claim.names.strict]
-    elif known in ("yes", "told"):
+    elif lost and known in ("yes", "told"):
         for id_ in (claim.names.id, *claim.decides):
             lost.pop(id_, None)
     return opened, lost
