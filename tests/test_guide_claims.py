@@ -105,6 +105,21 @@ def make_function() -> ToolRegistry:
     return tools
 
 
+def answers_again(answers: int) -> bool:
+    """Whether a delivery that comes again gets its answer, so many answers after it began."""
+    tools, paid = ToolRegistry(), list[int]()
+
+    @tools.tool
+    async def pay(cents: int) -> None:
+        paid.append(cents)
+
+    del pay
+    pipeline = standard(tools)
+    for number in (*range(answers), 0):
+        anyio.run(pipeline, Call("pay", {"cents": number}, str(number), reply=f"r{number}"))
+    return paid.count(0) == 1
+
+
 BOUNDS: dict[str, tuple[int, Callable[[int], bool]]] = {
     "characters of a pattern": (2_000, lambda n: accepts({"pattern": "a" * n})),
     "characters of a reference": (2_000, refers),
@@ -120,6 +135,7 @@ BOUNDS: dict[str, tuple[int, Callable[[int], bool]]] = {
     "levels of a repair": (16, repairs_inside),
     "undeclared names beside a repaired one": (50, renames),
     "names and items of a raw schema": (250, lambda n: tells_places(make({"a": INTEGERS}), ["x", *[1] * (n - 2)])),
+    "answers of known replies": (100, answers_again),
     "errors of pydantic": (500, lambda n: tells_places(make_function(), ["x"] * n)),
 }
 
