@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import anyio
@@ -17,6 +19,7 @@ from toolcall_pipeline import (
     Failure,
     InvalidParams,
     Limits,
+    Progress,
     SetupError,
     Success,
     Tool,
@@ -28,7 +31,10 @@ from toolcall_pipeline import (
     watch_store,
 )
 from toolcall_pipeline.executors import Thread
+from toolcall_pipeline.executors.remote_progress import SentSteps
 from toolcall_pipeline.journal import Journal
+from toolcall_pipeline.mcp import remote_server, upstream
+from toolcall_pipeline.mcp.server_session import Backoff
 from toolcall_pipeline.middlewares import Approve, RateLimit, Retry, Shape, Trace, standard
 from toolcall_pipeline.stores import Memory
 from toolcall_pipeline.testing import recorded_spans
@@ -99,6 +105,21 @@ def make_function() -> ToolRegistry:
     return tools
 
 
+def answers_again(answers: int) -> bool:
+    """Whether a delivery that comes again gets its answer, so many answers after it began."""
+    tools, paid = ToolRegistry(), list[int]()
+
+    @tools.tool
+    async def pay(cents: int) -> None:
+        paid.append(cents)
+
+    del pay
+    pipeline = standard(tools)
+    for number in (*range(answers), 0):
+        anyio.run(pipeline, Call("pay", {"cents": number}, str(number), reply=f"r{number}"))
+    return paid.count(0) == 1
+
+
 BOUNDS: dict[str, tuple[int, Callable[[int], bool]]] = {
     "characters of a pattern": (2_000, lambda n: accepts({"pattern": "a" * n})),
     "characters of a reference": (2_000, refers),
@@ -114,6 +135,7 @@ BOUNDS: dict[str, tuple[int, Callable[[int], bool]]] = {
     "levels of a repair": (16, repairs_inside),
     "undeclared names beside a repaired one": (50, renames),
     "names and items of a raw schema": (250, lambda n: tells_places(make({"a": INTEGERS}), ["x", *[1] * (n - 2)])),
+    "answers of known replies": (100, answers_again),
     "errors of pydantic": (500, lambda n: tells_places(make_function(), ["x"] * n)),
 }
 
@@ -207,3 +229,44 @@ for name in {names}: __import__("toolcall_pipeline.adapters." + name)
 print({{"openai", "anthropic", "google.genai", "boto3", "botocore", "ollama", "mistralai"}} & set(sys.modules))"""
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_steps_of_another_process_come_a_hundred_at_once_and_a_hundred_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of more the last one is told with the reply."""
+    now, sent = [0.0], list[int]()
+    slept = threading.Event()
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _: slept.wait())  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr("toolcall_pipeline.executors.remote_progress.time", clock)
+
+    def send(step: tuple[int, float, float | None, str]) -> bool:
+        sent.append(step[0])
+        return True
+
+    steps = SentSteps(send)
+    for count, seconds in ((150, 0.0), (80, 0.5)):
+        now[0] += seconds
+        for done in range(count):
+            steps(Progress(done, None, "", 0))
+    assert sent == [*range(1, 101), *range(151, 201)]
+    assert [number for number, *_ in steps.close()] == [230]
+    slept.set()
+
+
+@pytest.mark.parametrize(
+    ("module", "most", "delays"),
+    [
+        (upstream, "_MAX_DELAY", [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5]),
+        (remote_server, "_MOST_DELAY", [0.2, 0.4, 0.8]),
+    ],
+)
+def test_a_server_that_is_gone_is_waited_for_longer_and_longer(
+    module: ModuleType, most: str, delays: list[float]
+) -> None:
+    """The proxy waits for 5 seconds at most, and `add_server` for 30; what held is waited for as at first."""
+    first, last = vars(module)["_FIRST_DELAY"], vars(module)[most]
+    backoff = Backoff(first, last)
+    assert [backoff.next_delay(0) for _ in delays] == delays
+    assert [backoff.next_delay(0) for _ in range(9)][-1] == last == {upstream: 5, remote_server: 30}[module]
+    assert backoff.next_delay(60) == first
