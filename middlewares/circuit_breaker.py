@@ -52,9 +52,9 @@ class CircuitBreaker:
     twice as long up to ``max_open_for``. Calls that began before a change of state do not count after it.
     (M. Nygard, Release It!; failure ratio, minimum throughput and half-open as in Polly.)
 
-    Inside of Retry each attempt counts, and an open breaker ends the retrying; outside, a call counts once. It stands
-    outside of Timeout and Classify, whose verdicts it counts, and inside of Validate. A probe may take as long as the
-    tool does: set a time limit. Threads may share an instance.
+    Inside of Retry each attempt counts, and an open breaker ends the retrying; outside, a call counts once. A Ledger
+    wants it outside. It stands outside of Timeout and Classify, whose verdicts it counts, and inside of Validate. A
+    probe may take as long as the tool does: set a time limit. Threads may share an instance.
 
     Args:
         registry: Where the tool is closed while its breaker is open: ``definitions()`` leaves it out and Available
@@ -88,7 +88,7 @@ class CircuitBreaker:
     placement: ClassVar[Placement] = Placement(
         runs_body=False,
         kind="circuit_breaker",
-        reason="inside of retry: each attempt counts, and an open breaker ends the retrying",
+        reason="inside of retry an attempt counts, and an open breaker ends the retrying; outside of a ledger a call",
         holds_back="a call that a breaker refuses has not begun",
         decides=("breaker_open",),
     )

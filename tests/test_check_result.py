@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 import anyio
+import jsonschema_rs
 import pytest
 from pydantic import BaseModel
 from returns.result import Failure, Success
@@ -20,6 +21,7 @@ from toolcall_pipeline.engine.compose import Pipeline
 from toolcall_pipeline.middlewares import Cache, CheckResult, Execute, Resolve, Retry, Shape, Validate, standard
 from toolcall_pipeline.stores import Memory
 from toolcall_pipeline.testing import FakeClock
+from toolcall_pipeline.tools.output_forms import make_form
 
 pytestmark = pytest.mark.anyio
 DONE = "The call has taken effect, so do not send it again."
@@ -239,6 +241,57 @@ async def test_a_result_whose_check_takes_too_long_is_not_checked() -> None:
     assert await _pipeline(Once(deep), schema).call("probe", {}) == Success(deep)
     text = render(await _pipeline(Once({"n": {"n": 1}}), schema).call("probe", {}))
     assert text.startswith("Error: The tool ran, but its result is wrong: result.n")
+
+
+NUMBER = {"type": "integer"}
+HOLDING_THEMSELVES: dict[str, dict[str, Any]] = {
+    "the root": {"type": "array", "items": {"anyOf": [NUMBER, {"$ref": "#"}]}},
+    "the root from a shared part": {
+        "anyOf": [NUMBER, {"$ref": "#/$defs/list"}],
+        "$defs": {"list": {"type": "array", "items": {"$ref": "#"}}},
+    },
+    "a part of the root": {"type": "array", "prefixItems": [NUMBER], "items": {"$ref": "#/prefixItems/0"}},
+    "older definitions": {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "definitions": {"list": {"type": "array", "items": {"anyOf": [NUMBER, {"$ref": "#/definitions/list"}]}}},
+        "anyOf": [{"$ref": "#/definitions/list"}],
+    },
+    "a recursive reference": {
+        "$schema": "https://json-schema.org/draft/2019-09/schema",
+        "anyOf": [NUMBER, {"type": "array", "items": {"$recursiveRef": "#"}}],
+    },
+    "a dynamic reference": {"anyOf": [NUMBER, {"type": "array", "items": {"$dynamicRef": "#"}}]},
+    "an anchor": {"$anchor": "all", "anyOf": [NUMBER, {"type": "array", "items": {"$ref": "#all"}}]},
+    "a schema with an id": {
+        "$id": "https://example.org/tree",
+        "anyOf": [NUMBER, {"$ref": "#/$defs/list"}],
+        "$defs": {"list": {"type": "array", "items": {"$ref": "#"}}},
+    },
+    "a part with an id": {
+        "type": "array",
+        "items": {"$id": "https://example.org/part", "anyOf": [NUMBER, {"type": "array", "items": {"$ref": "#"}}]},
+    },
+    "names like keywords": {
+        "anyOf": [
+            {"type": "object", "properties": {"$ref": NUMBER, "const": {"$ref": "#"}}, "additionalProperties": False},
+            {"const": {"$ref": "#"}},
+            {"enum": [{"const": {"$ref": "#"}}]},
+        ]
+    },
+}
+LISTS: list[Any] = [1, "text", [], [1], [[1], 2], [["text"]], [1, [2, [3]]]]
+OBJECTS = [{}, {"result": 1}, {"result": [1]}, {"$ref": 1}, {"$ref": "#"}, {"const": {"$ref": 1}}, {"const": "text"}]
+RESULTS = [*LISTS, *OBJECTS, {"const": {"$ref": "#"}}]
+
+
+@pytest.mark.parametrize("schema", HOLDING_THEMSELVES.values(), ids=HOLDING_THEMSELVES)
+def test_a_schema_that_refers_to_itself_admits_what_it_says(schema: dict[str, Any]) -> None:
+    """What is no object stands under ``result`` for a client, and the references of its schema lead where they led."""
+    validator = jsonschema_rs.validator_for(schema, offline=True)
+    form = make_form(schema, "probe")
+    assert form.is_wrapped
+    for value in RESULTS:
+        assert (form.find_problems(value) == ()) is validator.is_valid(value), value
 
 
 def test_ensure_must_be_a_function() -> None:

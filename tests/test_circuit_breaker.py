@@ -7,6 +7,7 @@ import threading
 import time
 import types
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -36,6 +37,7 @@ from toolcall_pipeline.middlewares import RateLimit, Retry, Trace, standard
 from toolcall_pipeline.middlewares.circuit_breaker import CircuitBreaker
 from toolcall_pipeline.stage_state import limit_states
 from toolcall_pipeline.stage_state.circuits import Breaking, Circuit
+from toolcall_pipeline.stores import Memory
 from toolcall_pipeline.testing import FakeClock, assert_trace, recorded_spans, script
 from toolcall_pipeline.tools.availability import ExpiringGate
 
@@ -789,6 +791,18 @@ def test_a_tool_of_another_registry() -> None:
 
 async def fail() -> None:
     raise ConnectionError
+
+
+def test_its_place_beside_a_ledger() -> None:
+    """What it says of its place holds where a ledger is: outside of it, which is outside of retry."""
+    pipeline = standard(ToolRegistry(), store=Memory())
+    with pytest.raises(SetupError, match="ledger must stand inside of circuit_breaker"):
+        pipeline.after("retry", CircuitBreaker())
+    described = pipeline.before("ledger", CircuitBreaker()).describe().splitlines()
+    (line,) = [each for each in described if each.startswith("circuit_breaker")]
+    assert "outside of a ledger" in line
+    rows = (Path(__file__).parent.parent / "middlewares" / "STAGES.md").read_text().splitlines()
+    assert "with a `Ledger` outside of it" in next(row for row in rows if row.startswith("| `CircuitBreaker("))
 
 
 async def test_in_a_pipeline() -> None:

@@ -16,6 +16,7 @@ from ..base.setup_error import SetupError
 from ..engine.errors import Problem
 from ..messages.text import replace_surrogates
 from ..messages.values import to_data
+from ..parameters.references import REFERENCES
 from ..parameters.schema import NOUNS, json_type
 from ..privacy import PublicText
 from .definition import Tool
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _RESULT: Final = "result"  # the key of a value that is not an object; the official SDK has the same
 _TEXT: Final = ("string", "null")  # a result of these types alone is sent as text, and needs no form
 _NOT_OF_EACH: Final = ("date-time", "time", "duration")
+_DATA: Final = ("const", "enum", "default", "examples")  # keywords with values of the tool in place of schemas
+_BY_NAME: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 _ANY_LIST: Final[Mapping[str, Any]] = {"type": "array", "items": {}}
 
 
@@ -159,8 +162,10 @@ def make_form(schema: Mapping[str, Any], name: str, dump: Callable[[Any], Any] |
     whole = dict(schema)
     is_wrapped = not _is_object(whole)
     if is_wrapped:
-        shared: dict[str, Any] = {key: whole.pop(key) for key in ("$schema", "$defs") if key in whole}
-        whole = {**shared, "type": "object", "properties": {_RESULT: whole}, "required": [_RESULT]}
+        hoisted = ("$schema",) if "$id" in whole else ("$schema", "$defs")
+        shared: dict[str, Any] = _lead_below({key: whole.pop(key) for key in hoisted if key in whole})
+        properties = {_RESULT: _lead_below(whole)}
+        whole = {**shared, "type": "object", "properties": properties, "required": [_RESULT]}
     else:
         whole["type"] = "object"
     try:
@@ -186,6 +191,24 @@ def make_form(schema: Mapping[str, Any], name: str, dump: Callable[[Any], Any] |
         return tuple(attrs.evolve(each, path=f"{_RESULT}.{each.path}" if each.path else "") for each in found)
 
     return OutputForm(whole, is_wrapped, fits, find, dump, growth)
+
+
+def _lead_below(schema: Any, *, are_names: bool = False) -> Any:
+    """A schema, or schemas by name, whose references lead to what stood at the root and stands under ``result`` now."""
+    if isinstance(schema, list):
+        return [_lead_below(each) for each in cast("list[Any]", schema)]
+    if not isinstance(schema, dict) or (not are_names and "$id" in schema):  # pointers begin at what has an id
+        return cast("Any", schema)
+    moved: dict[str, Any] = {}
+    for key, value in cast("dict[str, Any]", schema).items():
+        if not are_names and key in REFERENCES and isinstance(value, str):
+            to_root = value == "#" or (value.startswith("#/") and not value.startswith("#/$defs/"))
+            # Without a mark for it, which a root with an id alone may have, a recursive reference is a plain one.
+            moved["$ref" if to_root else key] = f"#/properties/{_RESULT}{value[1:]}" if to_root else value
+        else:
+            is_data = not are_names and key in _DATA
+            moved[key] = value if is_data else _lead_below(value, are_names=not are_names and key in _BY_NAME)
+    return moved
 
 
 @or_default(None)  # also a text that is nested too deeply
