@@ -164,14 +164,7 @@ def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wordi
 
 
 def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
-    """The one user message that answers all calls of a reply, which this API wants in one.
-
-    Args:
-        answered: Each call of the reply with its outcome.
-
-    Raises:
-        SetupError: ``answered`` holds something else than pairs.
-    """
+    """The one user message that answers all calls of a reply, as with `anthropic.messages`."""
     return {"role": "user", "content": [result(call, outcome) for call, outcome in check_pairs(answered)]}
 
 
