@@ -96,9 +96,7 @@ class Cache:
     )
     _ttl_by_tool: dict[str, float] | None = attrs.field(init=False, repr=False)  # None: no tool is named
     _epoch: object = attrs.field(init=False, factory=object, repr=False)  # replaced by each write
-    _epochs: dict[str, object] = attrs.field(
-        init=False, factory=dict[str, object], repr=False
-    )  # of principals that wrote
+    _epochs: dict[str, object] = attrs.field(init=False, factory=dict[str, object], repr=False)  # of those that wrote
     _first_epoch: object = attrs.field(init=False, factory=object, repr=False)  # of the other principals
     _answers: KeptAnswers = attrs.field(init=False, repr=False)
     _lock: Lock = attrs.field(init=False, factory=Lock, repr=False)  # of the epochs

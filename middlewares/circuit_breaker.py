@@ -114,9 +114,10 @@ class CircuitBreaker:
     share_as: str = attrs.field(default="", kw_only=True)
     _local: LocalStates[Circuit, Begin | End, Admission] = attrs.field(init=False, repr=False)
     _fleet: FleetStates[Circuit, Begin | End, Admission] | None = attrs.field(init=False, repr=False)
+    # Which registries hold.
     _gates: WeakValueDictionary[Hashable, _Gate] = attrs.field(
         init=False, factory=WeakValueDictionary[Hashable, "_Gate"], repr=False
-    )  # which registries hold
+    )
     _lock: Lock = attrs.field(init=False, factory=Lock, repr=False)  # of the gates
 
     resources = property(list_store)

@@ -230,12 +230,8 @@ class Concurrency:
 
     def _key_of(self, call: ResolvedCall) -> Hashable:
         group = self.groups.get(call.tool.name) if self.groups is not None else None
-        if group is not None:
-            return (
-                "group",
-                group,
-                as_given(call.principal),
-            )  # longer than the key of a tool, which may be named like the group
+        if group is not None:  # longer than the key of a tool, which may be named like the group
+            return "group", group, as_given(call.principal)
         return find_partition(call, self.key)
 
     def _weigh(self, call: ResolvedCall) -> int:

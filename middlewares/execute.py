@@ -113,7 +113,7 @@ class Execute:
         # As Loop does. Exactly one body runs here, so the outcome is its own.
         try:
             params = tool.copy_params(call.params) if tool.copies else call.params
-            if guards is not None and (
+            if guards is not None and (  # else `Guards.begin` has nothing to ask
                 guards.lock is not None
                 or guards.gate is None
                 or guards.gate.closed

@@ -164,14 +164,7 @@ def message(call: Call, outcome: Outcome[Any], *, text: str | None = None, wordi
 
 
 def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
-    """The one user message that answers all calls of a reply, which this API wants in one.
-
-    Args:
-        answered: Each call of the reply with its outcome.
-
-    Raises:
-        SetupError: ``answered`` holds something else than pairs.
-    """
+    """The one user message that answers all calls of a reply, as with `anthropic.messages`."""
     return {"role": "user", "content": [result(call, outcome) for call, outcome in check_pairs(answered)]}
 
 
@@ -186,9 +179,16 @@ def repair(messages: list[Any]) -> tuple[list[Message], list[HistoryChange]]:
     return (join_turns(found, "content") if changes else messages), changes
 
 
+def _read_call(block: object, reason: str | None) -> Call | None:
+    if (asked := _identify(block)) is None:
+        return None
+    name = text_or_empty(get_field(get_field(block, "toolUse"), "name"))
+    return Call(name, asked[1], text_or_empty(asked[0]), finish_reason=reason)
+
+
 def _read_part(block: object) -> Call | tuple[str, str] | None:
-    if (asked := _identify(block)) is not None:
-        return Call(text_or_empty(get_field(get_field(block, "toolUse"), "name")), asked[1], text_or_empty(asked[0]))
+    if (call := _read_call(block, None)) is not None:
+        return call
     answer = get_field(block, "toolResult")
     return (text_or_empty(get_field(answer, "toolUseId")), "") if is_dict(answer) else None
 
@@ -250,16 +250,7 @@ def _find_message(reply: object) -> object:
 def _read_message(reply: object) -> Reading:
     content = list(list_items(get_field(_find_message(reply), "content")))
     reason, error = read_reason(reply)
-    found = [
-        Call(
-            text_or_empty(get_field(get_field(block, "toolUse"), "name")),
-            asked[1],
-            text_or_empty(asked[0]),
-            finish_reason=reason,
-        )
-        for block in content
-        if (asked := _identify(block)) is not None
-    ]
+    found = [call for block in content if (call := _read_call(block, reason)) is not None]
     return _add_blocks(Reading(found, error=read_error(reply) or error, finish_reason=reason), content)
 
 
@@ -302,9 +293,9 @@ def read_reason(stop: object) -> tuple[str | None, ReplyError | None]:
     reason = text_or_empty(get_field(stop, "stopReason"))
     if reason in _MALFORMED:
         return reason, ReplyError("The model wrote a call that the provider could not read", reason)
-    return (
-        CUT_OFF if reason in CUT_OFF_BY_LENGTH else "content_filter" if reason in _WITHHELD else reason or None
-    ), None
+    if reason in _WITHHELD:
+        return "content_filter", None
+    return CUT_OFF if reason in CUT_OFF_BY_LENGTH else reason or None, None
 
 
 def read_events_of_stream(events: list[object]) -> Reading:

@@ -18,9 +18,9 @@ from .foreign_values import or_default
 from .introspection import is_async
 from .setup_error import SetupError
 
-P = ParamSpec("P")
-Check: TypeAlias = Callable[Concatenate[str, str, Any, P], object]
-Validator: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]
+_P = ParamSpec("_P")
+_Check: TypeAlias = Callable[Concatenate[str, str, Any, _P], object]
+_Validator: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 _SHOWN = 200  # characters of the given value
 
 
@@ -32,7 +32,7 @@ def refuse(owner: str, option: str, allowed: str, given: object) -> NoReturn:
 def check_count(
     owner: str, option: str, given: object, least: int = 1, *, most: float = inf, optional: bool = False
 ) -> None:
-    """Check an integer from ``least`` to ``most``. With ``optional``, None is allowed too."""
+    """_Check an integer from ``least`` to ``most``. With ``optional``, None is allowed too."""
     if optional and given is None:
         return
     if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= most:
@@ -52,7 +52,7 @@ def check_number(
     optional: bool = False,
     unit: str = "",
 ) -> None:
-    """Check a number: above ``above``, and from ``least`` to ``most``. ``unit`` is for the text."""
+    """_Check a number: above ``above``, and from ``least`` to ``most``. ``unit`` is for the text."""
     if optional and given is None:
         return
     number = _read_number(given)
@@ -67,7 +67,7 @@ def check_number(
 def check_function(
     owner: str, option: str, given: object, else_: str = "", *, optional: bool = False, may_be_async: bool = False
 ) -> None:
-    """Check a function. ``else_`` is what the text names beside it, such as "a ToolRegistry or"."""
+    """_Check a function. ``else_`` is what the text names beside it, such as "a ToolRegistry or"."""
     if optional and given is None:
         return
     if not callable(given) or (is_async(given) and not may_be_async):
@@ -76,7 +76,7 @@ def check_function(
 
 
 def read_names(owner: str, option: str, given: object, choices: Collection[str] | None = None) -> frozenset[str]:
-    """Check a collection of names, and return them. A text is refused, though it is a collection of texts."""
+    """_Check a collection of names, and return them. A text is refused, though it is a collection of texts."""
     allowed = "a collection of names of tools" if choices is None else f"a collection of {', '.join(choices)}"
     names = read_items(owner, option, given, allowed.removeprefix("a collection of "))
     if not all(isinstance(name, str) and (choices is None or name in choices) for name in names):
@@ -85,14 +85,14 @@ def read_names(owner: str, option: str, given: object, choices: Collection[str] 
 
 
 def read_items(owner: str, option: str, given: object, what: str) -> list[Any]:
-    """Check a collection of ``what``, and return its items, which the caller checks."""
+    """_Check a collection of ``what``, and return its items, which the caller checks."""
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         refuse(owner, option, f"a collection of {what}", given)
     return list(cast("Iterable[Any]", given))
 
 
 def read_by_name(owner: str, option: str, given: object, what: str = "tools") -> Mapping[str, Any]:
-    """Check a mapping from the names of ``what``, and return it. The caller checks its values."""
+    """_Check a mapping from the names of ``what``, and return it. The caller checks its values."""
     by_name = cast("Mapping[Any, Any]", given)
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in by_name):
         refuse(owner, option, f"a mapping by the names of {what}", by_name)
@@ -102,14 +102,14 @@ def read_by_name(owner: str, option: str, given: object, what: str = "tools") ->
 def check_type(
     owner: str, option: str, given: object, kind: type[Any], *, optional: bool = False, name: str = ""
 ) -> None:
-    """Check an instance of a class, which the text calls by ``name``. Default "": the name of the class."""
+    """_Check an instance of a class, which the text calls by ``name``. Default "": the name of the class."""
     if not isinstance(given, kind) and not (optional and given is None):
         name = name or kind.__name__
         refuse(owner, option, f"{'an' if name[0] in 'AEIOU' else 'a'} {name}" + _or_none(optional=optional), given)
 
 
 def check_secret(owner: str, given: object, most: int) -> None:
-    """Check the key of digests: bytes, at most so many. It is not quoted."""
+    """_Check the key of digests: bytes, at most so many. It is not quoted."""
     if not isinstance(given, bytes) or len(given) > most:
         held = f"{len(given)} bytes" if isinstance(given, bytes) else f"a {type(given).__name__}"
         raise SetupError(f"{owner}: `secret` must be at most {most} bytes, not {held}")
@@ -149,7 +149,7 @@ def read_url(option: str, given: str) -> SplitResult:
     )
 
 
-def maps_names(check: Check[P], *args: P.args, **kwargs: P.kwargs) -> Validator:
+def maps_names(check: _Check[_P], *args: _P.args, **kwargs: _P.kwargs) -> _Validator:
     """Make a validator of a mapping from the names of tools to values that pass a check; see `_make_validators`."""
 
     def validate(owner: object, field: attrs.Attribute[Any], given: object) -> None:
@@ -160,13 +160,13 @@ def maps_names(check: Check[P], *args: P.args, **kwargs: P.kwargs) -> Validator:
     return validate
 
 
-def _make_validators(check: Check[P]) -> Callable[P, Validator]:
+def _make_validators(check: _Check[_P]) -> Callable[_P, _Validator]:
     """Return a function that takes the further arguments of a check, and makes a validator of attrs from it.
 
     The class of the field is the owner of the option, and the field's name in ``__init__`` is the option.
     """
 
-    def make(*args: P.args, **kwargs: P.kwargs) -> Validator:
+    def make(*args: _P.args, **kwargs: _P.kwargs) -> _Validator:
         def validate(owner: object, field: attrs.Attribute[Any], given: object) -> None:
             check(type(owner).__name__, field.alias or field.name, given, *args, **kwargs)
 

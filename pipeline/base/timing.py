@@ -41,7 +41,7 @@ class TimeSource(Protocol):
 
 _replaced: TimeSource | None = None
 # Two variables, because a call with a limit should pay no more for them than for the functions of the machine.
-now: Callable[[], float] = time.monotonic  # as `monotonic`, in a third of the time
+now: Callable[[], float] = time.monotonic  # as `monotonic`, in a third of the time; not for a default, which is kept
 move_on_after: Callable[[float], AbstractContextManager[object, bool]] = anyio.move_on_after
 
 

@@ -31,11 +31,7 @@ class Invalid:
         self._pipeline = PipelineReference(pipeline)
 
     def attach(self, pipeline: Pipeline) -> None:
-        """Work from now on, for this pipeline and all others that have the tool.
-
-        Args:
-            pipeline: Held weakly, so keep a reference to it.
-        """
+        """As `Batch.attach`."""
         self._pipeline.set(pipeline)
 
     def tool(self) -> Tool[..., Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextvars import ContextVar
 from os import urandom
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast, overload
 
@@ -15,7 +14,9 @@ from ..base.foreign_values import FaultBarrier
 from .call_state import REQUIRED, WIRE, State, StateKey, add_state, read_state
 from .errors import Repair, ToolError
 
-if TYPE_CHECKING:  # the type checkers see frozen classes; at run time attrs.frozen costs 230 ns a phase more
+# The type checkers see frozen classes; at run time attrs.frozen costs 230 ns a phase more. Only a copy that was made
+# just now is written to, as `Any`; one of a user's subclass, which may be frozen, is made by attrs.evolve.
+if TYPE_CHECKING:
     from attrs import frozen as phase
 
     from ..messages.wording import Wording
@@ -25,10 +26,6 @@ if TYPE_CHECKING:  # the type checkers see frozen classes; at run time attrs.fro
 else:
     phase = attrs.define
 
-# The conversation of all calls in a block, for those that name none; `telemetry.agent` sets it.
-CURRENT_CONVERSATION: ContextVar[str] = ContextVar("toolcall_conversation", default="")
-# Set by `gather` around several calls: those whose reply has no id came together as well.
-BATCH: ContextVar[object] = ContextVar("toolcall_batch", default=None)
 # Each phase and each copy is filled by name: `__init__` with its many arguments takes 1.4 times as long. Each method
 # names all fields itself: in a function for all phases, Python would look each of them up anew.
 _new = object.__new__

@@ -1,8 +1,12 @@
-"""StateKey: the name and type of what one stage of a pipeline hands to those inside of it, and to the tool."""
+"""StateKey: the name and type of what one stage of a pipeline hands to those inside of it, and to the tool.
+
+Beside it stand the context variables that calls are told by.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import attrs
@@ -43,6 +47,10 @@ WIRE: StateKey[Mapping[str, Any]] = StateKey("toolcall-pipeline.wire")
 TURN: StateKey[str] = StateKey("toolcall-pipeline.turn")  # of calls that `gather` runs together, without a reply
 # Of a call that a tool makes: the delivery of the tool's own call, and what the call is in it. "": that has no id.
 WITHIN: StateKey[str] = StateKey("toolcall-pipeline.within")
+# The conversation of all calls in a block, for those that name none; `telemetry.agent` sets it.
+CURRENT_CONVERSATION: ContextVar[str] = ContextVar("toolcall_conversation", default="")
+# Set by `gather` around several calls: those whose reply has no id came together as well.
+BATCH: ContextVar[object] = ContextVar("toolcall_batch", default=None)
 
 
 @attrs.frozen

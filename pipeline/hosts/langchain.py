@@ -127,17 +127,9 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
         sent = request.tool_call
         unread = _read_unread(sent["args"], tools.get(sent["name"]))
         principal, conversation = _find_caller(request)
-        return (
-            offered,
-            Call(
-                sent["name"],
-                sent["args"] if unread is None else unread,
-                sent["id"] or "",
-                principal=principal,
-                conversation=conversation,
-            ),
-            tools,
-        )
+        args = sent["args"] if unread is None else unread
+        call = Call(sent["name"], args, sent["id"] or "", principal=principal, conversation=conversation)
+        return offered, call, tools
 
     def _offer(self, every: Iterable[Any]) -> tuple[Pipeline, dict[str, BaseTool]]:
         tools = {tool.name: tool for tool in (*self._further, *every) if isinstance(tool, BaseTool)}

@@ -129,9 +129,7 @@ class HttpServer:
     def _make_client(self, **_options: Any) -> Any:
         """Make a client that sends our headers, and notes each refusal. The options are the transport's own."""
         httpx = self._transport.httpx
-        hooks = (
-            [self._note_status] if self._speaks_sse else [self._note_status, refuse_answerless]
-        )  # SSE: 202 each time
+        hooks = [self._note_status, *(() if self._speaks_sse else (refuse_answerless,))]  # SSE: 202 each time
         return httpx.AsyncClient(
             headers=dict(self._headers),
             timeout=httpx.Timeout(_CONNECTING, read=None),  # a call may take as long as the policy permits

@@ -165,10 +165,8 @@ def _fill_in(error: InvalidParams, problem: Problem, style: _Style) -> str:
     if not text:
         asked = _ask_in_words_of_author(problem) if profile.questions else ""
         text = asked or profile.compiled.build_text(key, fields)
-        if (
-            text and not asked and is_whole_text(problem) and any(each in text for each in _INVALID_VALUE)
-        ):  # it would say twice what is wrong
-            return ""
+        if text and not asked and is_whole_text(problem) and any(each in text for each in _INVALID_VALUE):
+            return ""  # it would say twice what is wrong
     if not text:
         return ""
     if not verbosity.hints:

@@ -20,9 +20,8 @@ class Circuit:
     failures: int = 0  # in a row
     open_until: float | None = None  # None: closed
     opened_for: float = 0.0  # seconds, the last time
-    probes: dict[str, float] = attrs.field(
-        factory=dict[str, float]
-    )  # calls that are trying it now: by name, until when
+    # Calls that are trying it now: by name, until when.
+    probes: dict[str, float] = attrs.field(factory=dict[str, float])
     calls: list[list[float]] = attrs.field(factory=list[list[float]])  # of each bucket: begin, calls, failures
 
     def seconds_left(self, now: float) -> float:

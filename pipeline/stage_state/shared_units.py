@@ -79,9 +79,8 @@ class SharedUnits:
 
     lease: float  # seconds after which the units of a process that died are free again
     states: FleetStates[_Held, _Asked, bool]
-    _waiting: dict[tuple[KnownLoop, Hashable], list[_Waiter]] = attrs.field(
-        init=False, factory=dict[tuple[KnownLoop, Hashable], list[_Waiter]]
-    )  # calls of this process, by event loop and key
+    # Calls of this process, by event loop and key.
+    _waiting: dict[tuple[KnownLoop, Hashable], list[_Waiter]] = attrs.field(init=False, factory=dict[Any, Any])
     _since: dict[str, float] = attrs.field(init=False, factory=dict[str, float])  # when units were taken, by their name
 
     def name(self, key: Hashable) -> str:

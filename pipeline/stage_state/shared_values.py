@@ -90,9 +90,8 @@ class SharedValues(Generic[A, B]):
     beside: Callable[[Sequence[A], Sequence[B]], Sequence[Change]] | None = None
     undo: Callable[[A, B], A | None] | None = None
     notice: AwayNotice | None = None
-    _queues: dict[tuple[EventLoop, str], list[_Question[A, B]]] = attrs.field(
-        init=False, factory=dict[tuple[EventLoop, str], list["_Question[A, B]"]]
-    )  # what waits for the next round, as long as there are rounds
+    # What waits for the next round, as long as there are rounds.
+    _queues: dict[tuple[EventLoop, str], list[_Question[A, B]]] = attrs.field(init=False, factory=dict[Any, Any])
     _known: dict[str, Entry] = attrs.field(init=False, factory=dict[str, Entry])  # the last ones that we wrote
 
     def __attrs_post_init__(self) -> None:

@@ -22,7 +22,7 @@ from ..base import semconv
 from ..base.foreign_values import FaultBarrier
 from ..base.options import check_type, refuse
 from ..base.setup_error import SetupError
-from ..engine.call import CURRENT_CONVERSATION
+from ..engine.call_state import CURRENT_CONVERSATION
 from ..engine.report import CANCELLED
 from ..privacy import get_logger
 from .attributes import INTERNAL, NO_FACTS, end_span, to_wire_text

@@ -155,11 +155,7 @@ class ToolRegistry(ToolView):
         self._call_listeners()
 
     def compile(self) -> None:
-        """Compile the tools that are not compiled, so that no call has to. A pipeline does it when it is built.
-
-        Raises:
-            SetupError: The type of a parameter has no JSON Schema, or an annotation cannot be found.
-        """
+        """As `ToolView.compile`."""
         with self._writing:
             pending, self._new = self._new, {}
         while pending:

@@ -19,8 +19,8 @@ from ...base.foreign_values import or_default
 from ...base.options import check_count, check_number, read_items, refuse
 from ...once import write_arguments
 from ...tools.definition import Tool, refuse_as_name
-from ..call import BATCH, Call, Outcome, ResolvedCall, make_uuid, set_caller
-from ..call_state import TURN, WITHIN
+from ..call import Call, Outcome, ResolvedCall, make_uuid, set_caller
+from ..call_state import BATCH, TURN, WITHIN
 from ..errors import Crashed, NotExecuted
 from .resource_order import TEXTS, order_by_resource
 

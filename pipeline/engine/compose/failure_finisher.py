@@ -94,11 +94,11 @@ class FailureFinisher:
             call = _NO_CALL
         may_have_secrets = self.resolve is not None if tool is None else tool.parameters.secrets is not None
         mask = self._make_mask(call, reached, tool, params) if may_have_secrets else None
-        if lost is not None and (bug is not None or not believed):
+        if lost is not None and (bug is not None or not believed):  # it may have landed, and no answer says it
             if bug is not None:
                 self._log(call, tool, bug, mask, decision)  # the stage's bug, with its stack; the call is logged below
             error = as_outcome_unknown(error, lost)
-        elif lost is not None or tool is None or tool.effect != "read":
+        elif lost is not None or tool is None or tool.effect != "read":  # the error says it, or nothing landed
             if effect is None or not effect.undecided:  # no body may have landed, whatever a stage answered
                 error = as_not_landed(error)
             error = downgrade_lost(error, lost or tool)

@@ -19,7 +19,8 @@ from ...base.forking import register_after_fork
 from ...messages.changes import CUT_BEFORE, SAME_ARGUMENTS, SAME_ERROR, SAME_MISTAKE, SAME_NAME, compare_paths
 from ...messages.default import default_text
 from ...parameters.limits import Limits
-from ..call import BATCH, Call, Outcome, ResolvedCall
+from ..call import Call, Outcome, ResolvedCall
+from ..call_state import BATCH
 from ..errors import (
     AwaitingApproval,
     Denied,

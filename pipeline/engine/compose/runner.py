@@ -33,7 +33,8 @@ from ...privacy import ForeignText, RedactionPolicy
 from ...telemetry.listeners import is_enabled_for, observe_flow
 from ...tools.definition import Tool
 from ...tools.view import ToolView
-from ..call import CURRENT_CONVERSATION, Call, Outcome, ResolvedCall, ValidCall
+from ..call import Call, Outcome, ResolvedCall, ValidCall
+from ..call_state import CURRENT_CONVERSATION
 from ..caller import Origin
 from ..errors import Crashed, ToolError
 from ..guards import Board, Guards, OneEffect

@@ -148,21 +148,15 @@ class Stage:
         if not callable(obj):
             raise SetupError(f"{obj!r} is not a stage: it cannot be called")
         run = cast("Callable[..., Any]", obj if isinstance(obj, _HAS_ITS_OWN_SIGNATURE) else obj.__call__)
-        run = cast(
-            "Callable[..., Any]", getattr(cast("Any", obj), "as_middleware", None) or run
-        )  # of a check that an option turns into a middleware
+        # Of a check that an option turns into a middleware.
+        run = cast("Callable[..., Any]", getattr(cast("Any", obj), "as_middleware", None) or run)
         arity = _arity(run)
         role = role or _ROLE_BY_ARITY.get(arity)
         if role is None:
             raise SetupError(f"{name} is not a stage: a check takes (call), a middleware (call, call_next)")
         _check_signature(run, role, arity, name)
         stage = cls(name, role, obj, run)
-        if stage.placement.announces_body and role != "end":
-            raise SetupError(
-                f"{name} says announces_body=True, which is of an end; if it runs the body it says runs_body=True"
-            )
-        if stage.placement.runs_body and role != "wrap":
-            raise SetupError(f"{name} says runs_body=True, which is of a middleware")
+        _check_placement(stage)
         if role == "check" or inspect.iscoroutinefunction(unwrap(run)) or stage.placement.runs_body is False:
             return stage
         return attrs.evolve(stage, run=_insist_on_awaitable(run, name))
@@ -201,6 +195,16 @@ def _check_signature(run: Callable[..., Any], role: Role, arity: int | None, nam
         raise SetupError(f"{name} takes a call only: a middleware takes (call, call_next)")
     if role != "wrap" and arity == 2:  # noqa: PLR2004
         raise SetupError(f"{name} takes two arguments, as a middleware does: put it in with wrap()")
+
+
+def _check_placement(stage: Stage) -> None:
+    """Raise SetupError where a stage says of the body what only a stage of another role can say."""
+    if stage.placement.announces_body and stage.role != "end":
+        raise SetupError(
+            f"{stage.name} says announces_body=True, which is of an end; if it runs the body it says runs_body=True"
+        )
+    if stage.placement.runs_body and stage.role != "wrap":
+        raise SetupError(f"{stage.name} says runs_body=True, which is of a middleware")
 
 
 def _insist_on_awaitable(run: Callable[..., Any], name: str) -> Callable[..., Any]:
