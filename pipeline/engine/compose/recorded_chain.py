@@ -213,6 +213,8 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
     inner_attempt = _recorded_attempt(inner, read)
 
     def watched(call: Any, call_next: Handler[Any]) -> Any:
+        if runs_body:
+            return _record_work(run, call, call_next)
         return watch_stage(run, call_next, runs_body=runs_body)(call)
 
     # One that never runs the body needs its guards kept, no more, and `call_next` below keeps them.
@@ -273,6 +275,23 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
             report.live = 0  # of a repeating stage whose last part has no row
 
     return handle
+
+
+async def _record_work(run: Callable[..., Any], call: Any, call_next: Handler[Any]) -> Outcome:
+    """Run a middleware that does the tool's work itself; it tells whether that landed, unless it calls on."""
+    report: LiveReport = call.report
+    report.landed = "maybe"
+    called_on = False
+
+    def decide_inside(call: Any) -> Any:
+        nonlocal called_on
+        called_on, report.landed = True, "no"  # so far
+        return call_next(call)
+
+    outcome: Outcome = await watch_stage(run, decide_inside, runs_body=True)(call)
+    if not called_on:
+        report.landed = landed_of(outcome, getattr(call, "tool", None), began=True)
+    return outcome
 
 
 def _is_passed_on(outcome: Any, answers: Sequence[Any]) -> bool:
