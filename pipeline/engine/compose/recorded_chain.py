@@ -213,12 +213,13 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
     inner_attempt = _recorded_attempt(inner, read)
 
     def watched(call: Any, call_next: Handler[Any]) -> Any:
-        if runs_body:
-            return _record_work(run, call, call_next)
-        return watch_stage(run, call_next, runs_body=runs_body)(call)
+        return watch_stage(run, call_next, runs_body=None)(call)
+
+    def working(call: Any, call_next: Handler[Any]) -> Any:
+        return _record_work(run, call, call_next)
 
     # One that never runs the body needs its guards kept, no more, and `call_next` below keeps them.
-    run_stage = run if runs_body is False else watched
+    run_stage = working if runs_body else watched if runs_body is None else run
 
     async def handle(call: Any) -> Outcome:
         report: LiveReport = call.report
