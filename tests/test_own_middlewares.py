@@ -266,6 +266,37 @@ def test_what_runs_bodies_stands_inside_of_all_that_decides() -> None:
         plain.before("retry", let_pass).before("let_pass", Works())
 
 
+def lose(_: ValidCall) -> Outcome:
+    raise ConnectionError
+
+
+WORKS: dict[str, tuple[Callable[[ValidCall], Outcome] | None, list[str]]] = {
+    "paid": (lambda _: Success("paid"), ["yes"]),
+    "not begun": (lambda _: Failure(Transient(landed="no")), ["no"]),
+    "refused": (lambda _: Failure(Denied("own", "no")), []),
+    "lost": (lose, ["maybe"]),
+    "the tool paid": (None, ["yes"]),
+}
+
+
+@pytest.mark.parametrize("case", WORKS)
+async def test_the_attempt_of_a_stage_that_does_the_work_says_whether_it_landed(case: str) -> None:
+    """As that of the tool's own body: by the answer of the stage, or by that of its inside, if it called on."""
+    work, landed = WORKS[case]
+    tools = ToolRegistry()
+
+    class Pays(Works):
+        async def __call__(self, call: Any, call_next: Any) -> Any:
+            return await call_next(call) if work is None else work(call)
+
+    @tools.tool
+    async def pay() -> str:
+        return "paid by the tool"
+
+    report = await standard(tools, attempts=1).before("execute", Pays()).report(Call(pay.name))
+    assert [attempt.landed for attempt in report.attempts] == landed
+
+
 def test_a_placement_that_says_what_a_stage_cannot_do_is_refused() -> None:
     """An end announces bodies, and a middleware runs them."""
 

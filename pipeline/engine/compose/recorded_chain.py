@@ -209,10 +209,13 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
     inner_attempt = _recorded_attempt(inner, read)
 
     def watched(call: Any, call_next: Handler[Any]) -> Any:  # for each call: `call_next` is a closure of the one call
-        return watch_stage(run, call_next, runs_body=runs_body)(call)
+        return watch_stage(run, call_next, runs_body=None)(call)
+
+    def working(call: Any, call_next: Handler[Any]) -> Any:
+        return _record_work(run, call, call_next)
 
     # One that never runs the body needs its guards kept, no more, and `call_next` below keeps them.
-    run_stage = run if runs_body is False else watched
+    run_stage = working if runs_body else watched if runs_body is None else run
 
     async def handle(call: Any) -> Outcome:
         report: LiveReport = call.report
@@ -269,6 +272,23 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
             report.live = 0  # of a repeating stage whose last part has no row
 
     return handle
+
+
+async def _record_work(run: Callable[..., Any], call: Any, call_next: Handler[Any]) -> Outcome:
+    """Run a middleware that does the tool's work itself; it tells whether that landed, unless it calls on."""
+    report: LiveReport = call.report
+    report.landed = "maybe"
+    called_on = False
+
+    def decide_inside(call: Any) -> Any:
+        nonlocal called_on
+        called_on, report.landed = True, "no"  # so far
+        return call_next(call)
+
+    outcome: Outcome = await watch_stage(run, decide_inside, runs_body=True)(call)
+    if not called_on:
+        report.landed = landed_of(outcome, getattr(call, "tool", None), began=True)
+    return outcome
 
 
 def _is_passed_on(outcome: Any, answers: Sequence[Any]) -> bool:
