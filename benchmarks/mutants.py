@@ -61,7 +61,8 @@ TESTS = {
     "test_accepted_json.py test_messages_[ef]*.py test_exact_values.py test_undeclared_fields.py test_hints.py "
     "test_limits.py test_meanings.py test_pydantic_errors.py test_right_places.py test_given.py test_docstrings.py "
     "test_strictness.py test_schemas_agree.py test_schema_fitting.py test_soundness.py test_shapes.py "
-    "test_repeated_parts.py test_messages_closing.py test_messages_default.py test_digests.py",
+    "test_repeated_parts.py test_messages_closing.py test_messages_default.py test_digests.py "
+    "test_keyword_words.py",
     "policies": "test_policy_options.py test_policy.py test_policy_*.py test_mcp_policy.py test_digests.py "
     "test_quota.py test_accepted_json.py test_constructors.py",
     "privacy": "test_masking.py test_redact.py test_secret*.py test_messages_scrub.py test_outside_text.py "
