@@ -27,8 +27,8 @@ TESTS = {
     "approvals": "test_approve.py test_approval_*.py test_watch_store.py test_intents.py test_cli_approvals.py "
     "test_policy_total.py test_constructors.py",
     "audit": "test_audit_chain.py test_audit.py test_accepted_json.py test_constructors.py",
-    "base": "test_nesting.py test_model_marks.py test_toml_file.py test_event_loops.py test_timeout.py test_options.py "
-    "test_adapters_names.py test_configure.py test_forking.py test_portal.py "
+    "base": "test_nesting.py test_model_marks.py test_toml_file.py test_introspection.py test_event_loops.py "
+    "test_timeout.py test_options.py test_adapters_names.py test_configure.py test_forking.py test_portal.py "
     "test_policy_options.py test_mcp_policy.py test_metrics.py test_plain_data.py test_public_api.py test_execute.py "
     "test_stray_cancellation.py test_report.py test_messages_names.py test_concurrency.py test_secrets.py "
     "test_redact.py test_gateway_config.py test_outside_text.py test_fake_clock.py test_log_export.py test_mistakes.py "
