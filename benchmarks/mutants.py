@@ -27,8 +27,8 @@ TESTS = {
     "approvals": "test_approve.py test_approval_*.py test_watch_store.py test_intents.py test_cli_approvals.py "
     "test_policy_total.py test_constructors.py",
     "audit": "test_audit_chain.py test_audit.py test_accepted_json.py test_constructors.py",
-    "base": "test_nesting.py test_model_marks.py test_toml_file.py test_event_loops.py test_timeout.py test_options.py "
-    "test_adapters_names.py test_configure.py test_forking.py test_portal.py "
+    "base": "test_nesting.py test_model_marks.py test_toml_file.py test_introspection.py test_event_loops.py "
+    "test_timeout.py test_options.py test_adapters_names.py test_configure.py test_forking.py test_portal.py "
     "test_policy_options.py test_mcp_policy.py test_metrics.py test_plain_data.py test_public_api.py test_execute.py "
     "test_stray_cancellation.py test_report.py test_messages_names.py test_concurrency.py test_secrets.py "
     "test_redact.py test_gateway_config.py test_outside_text.py test_fake_clock.py test_log_export.py test_mistakes.py "
@@ -61,7 +61,8 @@ TESTS = {
     "test_accepted_json.py test_messages_[ef]*.py test_exact_values.py test_undeclared_fields.py test_hints.py "
     "test_limits.py test_meanings.py test_pydantic_errors.py test_right_places.py test_given.py test_docstrings.py "
     "test_strictness.py test_schemas_agree.py test_schema_fitting.py test_soundness.py test_shapes.py "
-    "test_repeated_parts.py test_messages_closing.py test_messages_default.py test_digests.py",
+    "test_repeated_parts.py test_messages_closing.py test_messages_default.py test_digests.py "
+    "test_keyword_words.py",
     "policies": "test_policy_options.py test_policy.py test_policy_*.py test_mcp_policy.py test_digests.py "
     "test_quota.py test_accepted_json.py test_constructors.py",
     "privacy": "test_masking.py test_redact.py test_secret*.py test_messages_scrub.py test_outside_text.py "

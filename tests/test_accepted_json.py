@@ -359,6 +359,23 @@ async def test_a_tool_with_secrets_is_judged_and_shown_without_them() -> None:
         assert "hunter" not in kept
 
 
+@pytest.mark.parametrize(
+    ("sent", "kind"),
+    [
+        ("0.1", float), ("-2.50", float), ("1e-9", float), ("7", int), ("7.0", int), ("1e3", int), ("-0", int),
+        ("0.10000000000000000000000001", Decimal), ("12345678901234567.89", Decimal), ("9" * 30, int),
+    ],
+)  # fmt: skip
+def test_a_decimal_has_the_type_of_json_that_is_equal(sent: str, kind: type) -> None:
+    """An integer or a float where one is exactly the number, for a rule of a policy counts with these."""
+
+    def pay(amount: Decimal) -> None: ...
+
+    found = make_plain_arguments(_validate(pay, {"amount": sent}))["amount"]
+    assert type(found) is kind
+    assert Decimal(repr(found)) == Decimal(sent) if kind is float else found == Decimal(sent)
+
+
 def test_a_secret_where_none_is_declared_is_not_shown() -> None:
     """The value of a model in a parameter of any type: the schema marks nothing there."""
     call = attrs.evolve(_validate(enter_any, {"value": 1}), params={"value": Login(theToken=SecretStr("hunter22"))})

@@ -100,6 +100,7 @@ async def test_rows_are_read_in_their_order_over_pages() -> None:
         assert store.listed == pages
         await log.append({})
         pages = ["audit/000000000000", "audit/000000000001"]
+    assert (await AuditLog(store).verify())[::2] == (1_002, ())
 
 
 async def test_a_chain_takes_rows_of_its_secret_alone() -> None:

@@ -546,6 +546,19 @@ def test_quiet_partitions_are_forgotten(
     assert 99 <= len(breaker._local.by_key) <= 2 * (100 + 2)
 
 
+def test_states_are_looked_through_when_their_number_has_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Since the last time: to look at all of them for each new one would be quadratic."""
+    monkeypatch.setattr(limit_states, "_MANY", 4)
+    rule: Any = types.SimpleNamespace(begin=int, decide=max, keep=lambda _state, _at: 5)  # pyright: ignore[reportUnknownLambdaType]
+    states: Any = limit_states.LocalStates(rule, iter(range(13)).__next__)
+    states._sweep_at = 4
+    sizes: list[int] = []
+    for number in range(13):
+        states.decide(number, 0)
+        sizes.append(len(states.by_key))
+    assert sizes == [1, 2, 3, 4, 5, 6, 7, 8, 5, 6, 7, 8, 5]
+
+
 @pytest.mark.parametrize(
     ("circuit", "window", "trial", "seconds"),
     [

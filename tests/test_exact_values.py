@@ -13,6 +13,7 @@ import pydantic
 import pytest
 
 from toolcall_pipeline import InvalidParams, tool
+from toolcall_pipeline.parameters.exact_json import loses_digits
 from toolcall_pipeline.parameters.tool_parameters import Given
 
 TYPES: dict[str, Any] = {
@@ -222,3 +223,21 @@ def test_a_program_gives_a_float_no_number_that_it_would_round(value: Any) -> No
         assert isinstance(weigh.parse(Given(arguments)), InvalidParams)
     assert weigh.parse(Given(weight=Decimal("0.5"), listed=[Fraction(1, 4)])) == {"weight": 0.5, "listed": [0.25]}
     assert weigh.parse(Given(weight=5, optional=0.1, either=1.5)) == {"weight": 5, "optional": 0.1, "either": 1.5}
+
+
+OF_A_DATE = {"P{}Y": 365 * 86_400, "P{}M": 30 * 86_400, "P{}W": 7 * 86_400, "P{}D": 86_400}
+OF_A_TIME = {"PT{}H": 3_600, "PT{}M": 60, "PT{}S": 1, "10:00:{}": 1, "2026-11-21T10:00:{}Z": 1}
+SECONDS = OF_A_DATE | OF_A_TIME
+FRACTIONS = [f"{10**power // base**power:0{power}}" for base in (2, 5, 10) for power in range(1, 17)]
+
+
+@pytest.mark.parametrize("form", SECONDS)
+@pytest.mark.parametrize("mark", [".", ","])
+def test_a_fraction_loses_digits_unless_it_is_whole_microseconds(form: str, mark: str) -> None:
+    """A year has 365 days and a month 30, as pydantic reads them; zeros at the end and small letters change nothing."""
+    for digits in (*FRACTIONS, "3", "123456", "999999999"):
+        is_lost = (Fraction(f"0.{digits}") * SECONDS[form] * 10**6).denominator != 1
+        for written in (form.format(f"1{mark}{digits}"), form.format(f"1{mark}{digits}000").lower()):
+            assert loses_digits(written) is is_lost, written
+    assert not loses_digits(form.format("1"))
+    assert not loses_digits(form.format(f"1{mark}0"))

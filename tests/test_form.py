@@ -169,6 +169,35 @@ def test_the_form_shows_the_item_that_is_wrong() -> None:
     assert form_of(schema, sent, "steps[1].iban") == '{"steps": [{"method": "sepa", "iban": <string>}]}'
 
 
+@pytest.mark.parametrize("first", [0, 1, 3])
+@pytest.mark.parametrize("least", [0, 1, 2, 5, 6, 9])
+def test_an_array_shows_the_items_that_it_needs(first: int, least: int) -> None:
+    """Those with a form of their own, and as many others as are required; more than five of these are no form."""
+    array: dict[str, Any] = {"type": "array", "minItems": least, "items": an_object(b=TEXT)}
+    array |= {"prefixItems": [INTEGER] * first} if first else {}
+    others = max(0 if first else 1, least - first)
+    items = ["<integer>"] * first + ['{"b": <string>}'] * others
+    assert form_of(an_object(a=array), {}) == (f'{{"a": [{", ".join(items)}]}}' if others <= 5 else "")
+
+
+STRUCTURED: dict[str, Any] = {
+    "of an object with a required name": an_object(b=TEXT),
+    "of an object with names, one of which is needed": {**an_object((), b=TEXT), "minProperties": 1},
+    "of arrays of objects": {"type": "array", "items": an_object(b=TEXT)},
+    "of a tuple": {"type": "array", "prefixItems": [TEXT]},
+    "of a union with an object": {"anyOf": [INTEGER, {"oneOf": [TEXT, an_object(b=TEXT)]}]},
+}
+
+
+@pytest.mark.parametrize("name", [*STRUCTURED, "of an object without a required name", "of an object of any names"])
+def test_items_are_written_out_if_they_have_parts(name: str) -> None:
+    """Else one hole says the type of all."""
+    plain = {**an_object((), b=TEXT), "minProperties": 0} if "without" in name else {"type": "object"}
+    form = form_of(an_object(a={"type": "array", "items": STRUCTURED.get(name, plain)}), {})
+    assert form.startswith('{"a": [') is (name in STRUCTURED)
+    assert form.startswith('{"a": <array of objects') is (name not in STRUCTURED)
+
+
 def a_format(name: str) -> dict[str, str]:
     return {"type": "string", "format": name}
 

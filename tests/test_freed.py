@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import linecache
+import subprocess
 import sys
 import traceback
 import weakref
@@ -202,6 +203,24 @@ def test_a_call_from_a_thread_is_freed_with_its_outcome() -> None:
     if sys.version_info < (3, 12):
         gc.collect()
     assert [each() for each in held[:-1]] == [None] * (len(held) - 1)
+
+
+def test_a_debugger_may_look_at_what_an_error_keeps() -> None:
+    """A trace function of Python reads the lines of each frame that is made, in code of any length."""
+    code = """
+import sys
+from toolcall_pipeline.privacy.kept_causes import release_frames
+for length in (1, 30, 300, 3000):
+    try:
+        exec("def far():\\n" + "    len('')\\n" * length + "    raise OSError\\nfar()")
+    except OSError as exc:
+        sys.settrace(lambda *_: None)
+        release_frames(exc)
+        sys.settrace(None)
+print("done")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
 @pytest.mark.parametrize("raised", RAISED)

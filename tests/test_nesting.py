@@ -7,7 +7,10 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from toolcall_pipeline.base import nesting
 from toolcall_pipeline.base.nesting import MOST_LEVELS, TooDeepError, is_deep, refuse_deep
 from toolcall_pipeline.cli.run.calls_file import parse_line
 from toolcall_pipeline.mcp import jsonrpc
@@ -37,6 +40,26 @@ def test_only_the_value_that_begins_there_is_measured() -> None:
     assert refuse_deep(closed := "]" + nest(MOST_LEVELS + 1)) == closed
     deep = nest(MOST_LEVELS + 1)
     assert refuse_deep(text := f'{deep} "[1] " {nest(MOST_LEVELS)}{deep}', len(deep) + 1) == text
+
+
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.sampled_from(["]", "[{", '"', 1]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("[]"), inner),
+)
+
+
+@example([[1], [[[2]]]])
+@example([[[]], {"a": {"b": {}}}, []])
+@example([[[1], [2]], [[3]]])
+@given(VALUES)
+def test_a_text_and_its_value_are_as_deep(value: Any) -> None:
+    """Wherever the deepest part stands, also behind others that are closed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nesting, "MOST_LEVELS", 3)
+        deep = is_deep(value)
+        for before in ("", "] "):
+            with pytest.raises(TooDeepError) if deep else nullcontext():
+                refuse_deep(before + json.dumps(value), len(before))
 
 
 @pytest.mark.parametrize("levels", [MOST_LEVELS, MOST_LEVELS + 1, 900, 3_000])

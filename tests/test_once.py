@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, cast
 
 import anyio
@@ -315,6 +318,44 @@ async def test_a_late_write_waits_for_no_other(monkeypatch: pytest.MonkeyPatch) 
         store.blocked.remove(keys[1])
         assert [await ask(3), await ask(2), await ask(1)] == [3, 2, "unavailable"]
         assert len(keys) == 3
+
+
+async def test_a_process_that_is_gone_is_seen_at_once() -> None:
+    """It needs no wait for the end of its lease; another one that has its number by now is not it."""
+    gone = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)  # noqa: ASYNC220  # nothing else runs
+    store, host = Memory(), vars(owners)["_find_host"]()
+    start = vars(owners)["_find_start"](gone.pid)
+    names = {begun: f"x|{gone.pid}|{begun}|{host}" for begun in (start, start + 1)}
+    for name in names.values():
+        await store.write(Change(f"o/{name}", owners.LEASE))
+    found = [await owners.lives(store, name, "d") for name in names.values()]
+    assert found == ([True, False] if host and start > 0 else [True, True])  # without /proc only the lease is known
+    gone.communicate(b"\n")
+    assert [await owners.lives(store, name, "d") for name in names.values()] == [not host, not host]
+
+
+@pytest.mark.parametrize("lease", [1.0, 15.0])
+def test_a_lease_is_renewed_four_times_in_its_time(lease: float) -> None:
+    """So one or two that come late, or fail, end nothing."""
+    waited: list[float] = []
+    renewed: list[Change] = []
+
+    async def write(*changes: Change) -> None:
+        renewed.extend(changes)
+        if len(renewed) == 2:
+            raise StoreError("away")
+
+    async def at_each() -> None: ...
+
+    def wait(seconds: float) -> bool:
+        waited.append(seconds)
+        return len(waited) > 4
+
+    owner = owners.Owner(cast("Any", SimpleNamespace(write=write)), lease, at_each)
+    vars(owner)["_closing"] = SimpleNamespace(wait=wait)
+    vars(owners.Owner)["_keep"](owner)
+    assert waited == [lease / 4] * 5
+    assert renewed == [Change(f"o/{owner.name}", owners.LEASE, ttl=lease)] * 4
 
 
 @pytest.mark.parametrize("kind", ["d/", "i/"])

@@ -35,7 +35,8 @@ def get_docstring(function: Callable[..., Any]) -> str:
         return get_docstring(function.func)
     if inspect.isroutine(function) or isinstance(function, type):
         return inspect.getdoc(function) or ""
-    return inspect.getdoc(type(function).__call__) or inspect.getdoc(function) or ""
+    own = inspect.getdoc(type(function).__call__)
+    return (own if own != type.__call__.__doc__ else None) or inspect.getdoc(function) or ""  # of every __call__
 
 
 def get_bound_names(function: Callable[..., Any]) -> frozenset[str]:

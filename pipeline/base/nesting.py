@@ -50,7 +50,7 @@ def refuse_deep(text: str, start: int = 0) -> str:
 def is_deep(value: Any) -> bool:
     """Whether dicts, lists and tuples stand in each other in more than 200 levels. Works without recursion."""
     level = [value]
-    for _ in range(MOST_LEVELS + 1):
+    for _ in range(MOST_LEVELS):
         below: list[Any] = []
         for each in level:
             if isinstance(each, dict):
@@ -60,4 +60,4 @@ def is_deep(value: Any) -> bool:
         if not below:
             return False
         level = below
-    return True
+    return any(isinstance(each, (dict, list, tuple)) for each in level)

@@ -113,7 +113,7 @@ def _describe_not(node: Any, schema: Form) -> str:
     if not is_object(node):
         return _FORBIDDEN
     here = resolve_ref(schema, node)
-    if is_array(names := here.get("required")) and here.keys() <= {"required", "type"}:
+    if is_array(names := here.get("required")) and names and here.keys() <= {"required", "type"}:
         return f"sent without {join_names(names)}" if len(names) == 1 else f"sent without all of {join_names(names)}"
     words = _describe(here, schema)
     return f"anything but {words}" if words else _FORBIDDEN
@@ -129,9 +129,9 @@ def _describe(node: Any, schema: Form, depth: int = 0) -> str:
         forms = [_describe(each, schema, depth + 1) for each in branches]
         return " or ".join(dict.fromkeys(forms)) if all(forms) else ""
     parts: list[str] = []
-    if isinstance(pattern := here.get("pattern"), str):
+    if not noun and isinstance(pattern := here.get("pattern"), str):  # a noun for text has it already
         parts.append(f"that matches {pattern}")
-        noun = noun or "text"
+        noun = "text"
     for keyword in LIMITS:
         if isinstance(here.get(keyword), (int, float)):
             words = describe_limit(keyword, here[keyword]).removeprefix("an array ").removeprefix("an object ")

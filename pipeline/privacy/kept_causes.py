@@ -68,12 +68,15 @@ def _release_one(exc: BaseException) -> None:
 def _make_frame(stands_for: FrameType) -> FrameType:
     """A frame at the place of another one, of a generator that never runs: it has no variables, and no caller."""
     of, module, code = stands_for.f_code, stands_for.f_globals, _never.__code__
+    missing = max(0, len(of.co_code) - len(code.co_code))
     code = code.replace(
         co_filename=of.co_filename,
         co_name=of.co_name,
         co_qualname=of.co_qualname,
         co_firstlineno=of.co_firstlineno,
         co_linetable=of.co_linetable,
+        # As long as the table of lines says: a debugger's trace function reads both, and a shorter code is a crash.
+        co_code=code.co_code + code.co_code[-2:] * (missing // 2),
     )
     known = {name: module[name] for name in _OF_A_MODULE if name in module}
     frame = cast("FrameType", FunctionType(code, known)().gi_frame)
