@@ -273,8 +273,8 @@ class Ledger:
         if known in UNDECIDED and (outcome is None or call.tool.effect == "mutating"):
             outcome = _unknown(call)  # for those who ask again, whatever was said first
         error: object = cast("Any", outcome).failure() if type(outcome) is Failure else None
-        is_kept = outcome is not None and not (known == "no" and isinstance(error, (NotExecuted, Unavailable)))
-        kept = write_outcome(cast("Outcome", outcome), call) if is_kept else None
+        is_forgotten = known == "no" and isinstance(error, (NotExecuted, Unavailable))
+        kept = None if outcome is None or is_forgotten else write_outcome(outcome, call)
         success: Delivery | None = None
         if self.repeats == "replay" and known == "yes" and kept is not None and claim.names.succeeded:
             success = {"id": claim.names.id, "reply": call.reply, "outcome": kept, "done": timing.wall_time()}
