@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -44,7 +45,7 @@ from benchmarks.overhead.whole_way import WAYS
 from toolcall_pipeline import AwaitingApproval, Call, Pipeline
 from toolcall_pipeline.middlewares import Approve, Ledger, Policy, Trace
 from toolcall_pipeline.policies import PolicyRule, RuleSet
-from toolcall_pipeline.stores import Memory
+from toolcall_pipeline.stores import Memory, SQLite, Store
 
 Run: TypeAlias = Callable[[], Awaitable[object]]
 
@@ -75,6 +76,7 @@ class CountedRow:
         limit: Of the figure; None: it is printed and not judged.
         more: The figure is not the ratio, but what the row takes beyond its unit, in hand-written loops.
         calls: How many calls are counted; fewer where one takes long.
+        opens: What is open meanwhile.
     """
 
     what: str
@@ -83,6 +85,7 @@ class CountedRow:
     limit: float | None = None
     more: bool = False
     calls: int = _CALLS
+    opens: AbstractAsyncContextManager[object] | None = None
 
     def figure(self, counts: Mapping[str, int]) -> float:
         """The ratio to the unit, the loops beyond the unit, or the count."""
@@ -101,8 +104,8 @@ _SPAN = "a bare span"
 _MORE_OF = {"loop_guard": 1.1, "timeout": 11.2}
 
 
-def make_rows() -> list[CountedRow]:
-    """Build the pipelines, and return the rows in counting order."""
+def make_rows(folder: Path = ROOT) -> list[CountedRow]:
+    """Build the pipelines, and return the rows in counting order. The folder is for the files of stores."""
     pipeline = around(add, boom)
     kinds = around_all()
     own = with_own(kinds)
@@ -135,7 +138,9 @@ def make_rows() -> list[CountedRow]:
         CountedRow(f"a read, {_OWN}", _each(own, sent["read"])),
         CountedRow(f"a mutating tool, {_OWN}", _each(own, sent["mutating"]), f"a read, {_OWN}", 2.2),
         *_user_rows(sent["read"], sent["mutating"]),
-        *_decided_rows(kinds, sent["read"], sent["mutating"]),
+        *_decided_rows(kinds, sent["read"]),
+        *_kept_rows(kinds, sent["mutating"], Memory(), "memory"),
+        *_kept_rows(kinds, sent["mutating"], SQLite(folder / "calls.db"), "SQLite"),
         *_traced_rows(pipeline),
         *(CountedRow(way.what, way.run, way.unit, way.limit, calls=way.calls) for way in WAYS),
     ]
@@ -161,11 +166,28 @@ def _user_rows(read: Call, write: Call) -> list[CountedRow]:
     ]
 
 
-def _decided_rows(pipeline: Pipeline, read: Call, write: Call) -> list[CountedRow]:
-    """A read beside what decides on other calls, and a call that a person has approved."""
+def _decided_rows(pipeline: Pipeline, read: Call) -> list[CountedRow]:
+    """A read beside what decides on other calls."""
     store = Memory()
-    asks = Approve(store, effects=["mutating"])
     rules = RuleSet((PolicyRule("deny", "drop_*"), PolicyRule("allow", effect="read")))
+    kept = pipeline.before("retry", Ledger(store))
+    asked = kept.before("ledger", Approve(store, effects=["mutating"]))
+    return [
+        CountedRow(
+            "a read that a policy allows",
+            _each(pipeline.after("validate", Policy(rules)), read),
+            "a read",
+            0.3,
+            more=True,
+        ),
+        CountedRow("a read beside a ledger", _each(kept, read), "a read", more=True),
+        CountedRow("a read beside an approval", _each(asked, read), "a read beside a ledger", more=True),
+    ]
+
+
+def _kept_rows(pipeline: Pipeline, write: Call, store: Store, where: str) -> list[CountedRow]:
+    """A call that a ledger keeps, and one that a person has approved as well."""
+    asks = Approve(store, effects=["mutating"])
     kept = pipeline.before("retry", Ledger(store))
     asked = kept.before("ledger", asks)
     number = itertools.count()
@@ -180,23 +202,10 @@ def _decided_rows(pipeline: Pipeline, read: Call, write: Call) -> list[CountedRo
     def keep() -> Awaitable[object]:
         return kept(attrs.evolve(write, id=f"k{next(number)}"))
 
+    plain = f"a mutating tool, with a ledger in {where}"
     return [
-        CountedRow(
-            "a read that a policy allows",
-            _each(pipeline.after("validate", Policy(rules)), read),
-            "a read",
-            0.3,
-            more=True,
-        ),
-        CountedRow("a read beside a ledger", _each(kept, read), "a read", more=True),
-        CountedRow("a read beside an approval", _each(asked, read), "a read beside a ledger", more=True),
-        CountedRow("a mutating tool, with a ledger in memory", keep, LOOP),
-        CountedRow(
-            "a call that a person approves, from question to answer",
-            approve,
-            "a mutating tool, with a ledger in memory",
-            calls=20,
-        ),
+        CountedRow(plain, keep, LOOP, opens=asked),
+        CountedRow(f"a call that a person approves, in {where}", approve, plain, calls=20),
     ]
 
 
@@ -346,6 +355,13 @@ def guard() -> int:
 
 
 async def _run_all(rows: Sequence[CountedRow]) -> None:
+    async with AsyncExitStack() as stack:
+        for opened in [row.opens for row in rows if row.opens is not None]:
+            await stack.enter_async_context(opened)
+        await _run_open(rows)
+
+
+async def _run_open(rows: Sequence[CountedRow]) -> None:
     for row in rows:
         for _ in itertools.repeat(None, min(_WARM, 3 * row.calls)):
             await row.run()
@@ -362,6 +378,7 @@ async def _run_all(rows: Sequence[CountedRow]) -> None:
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)  # for both sides: the loop logs nothing at all
-    rows = make_rows()
-    asyncio.run(_run_all(rows))
+    with tempfile.TemporaryDirectory() as folder:
+        rows = make_rows(Path(folder))
+        asyncio.run(_run_all(rows))
     print(json.dumps([(row.what, row.calls) for row in rows]))

@@ -88,11 +88,10 @@ class Approval:
 def read_approval(row: Row) -> Approval:
     """A record as an `Approval`, with its state as it was read."""
     shown: Row = {field.name: row[field.name] for field in attrs.fields(Approval) if field.name in row}
-    if row["state"] in ("begun", "ended"):
-        shown |= {"state": "approved", "ran": True, "ended": row["state"] == "ended"}
-    elif row["state"] in ("pending", "approved") and is_over(row):
-        shown["state"] = "expired"
-    return Approval(**shown)
+    state = read_state(row)
+    if state in ("begun", "ended"):
+        return Approval(**{**shown, "state": "approved", "ran": True, "ended": state == "ended"})
+    return Approval(**{**shown, "state": state})
 
 
 def is_settled(row: Row) -> bool:
@@ -111,7 +110,7 @@ def is_over(row: Row) -> bool:
 
 def read_state(row: Row) -> str:
     """The state of a record as it was read: as that of an `Approval`, or ``begun`` or ``ended``."""
-    return row["state"] if row["state"] in ("begun", "ended") else read_approval(row).state
+    return "expired" if row["state"] in ("pending", "approved") and is_over(row) else str(row["state"])
 
 
 def decide(row: Row, state: State, by: str, message: str = "", **more: Any) -> Row:

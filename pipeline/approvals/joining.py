@@ -15,7 +15,7 @@ from ..policies.facts import show_arguments
 from ..privacy import make_mask, redact_arguments
 from ..stage_state.switches import fold_name
 from ..stores import Entry, StoreError
-from .approval_requests import RESUMED, Kept, Requests, Row, is_settled, make_id, read_approval, read_state
+from .approval_requests import RESUMED, Kept, Requests, Row, is_settled, make_id, read_state
 from .grants import GRANTS, Grant, read_grants
 
 _CALLS = 100  # that join one approval, and find it by their ids
@@ -57,7 +57,7 @@ class Joining:
         _, _, equal = await self._find_equal(call, await self.requests.mark(call, version))
         if call.id:
             return _find_own(equal, _name(call))
-        return next((each for each in reversed(equal) if read_approval(each.row).state == "pending"), None)
+        return next((each for each in reversed(equal) if read_state(each.row) == "pending"), None)
 
     async def find_resumed(self, call: ValidCall, id_: str) -> Joined:
         """The approval that a call resumes.
@@ -86,7 +86,7 @@ class Joining:
             if grant is not None:
                 equal = [each for each in equal if each.row["state"] != "rejected"]
             own = _find_own(equal, mine) if call.id else None
-            if own is not None and read_approval(own.row).state not in ("expired", "changed"):
+            if own is not None and read_state(own.row) not in ("expired", "changed"):
                 return Joined(own, grant)
             kept: Kept | None = None
             open_ = next((each for each in equal if _may_join(each.row, *mine)), None)
