@@ -23,7 +23,19 @@ import journal_tools
 from error_cases import EACH_KIND
 from sqlite_meanwhile import make_meanwhile, write_meanwhile
 from support import PATIENT, a_tool
-from toolcall_pipeline import Call, CallReport, Journal, SetupError, ToolError, ToolRegistry
+from toolcall_pipeline import (
+    Call,
+    CallReport,
+    Denied,
+    ExecutionFailed,
+    Journal,
+    SetupError,
+    ToolError,
+    ToolRegistry,
+    Unavailable,
+    approved,
+)
+from toolcall_pipeline.engine.report.json_form import write_form
 from toolcall_pipeline.journal import JournalError, JournalFile, add_lines, get_journal, read_forms, write_lines
 from toolcall_pipeline.journal import database as journal_database
 from toolcall_pipeline.journal import journal as journal_module
@@ -97,6 +109,30 @@ async def test_without_content(tmp_path: Path) -> None:
     assert all("arguments" not in form and "told" not in form and "value" not in form for form in forms)
     for content in ("no such thing", "none", '"y"', "paid"):
         assert content not in text.replace('"none"', "" if content != "none" else '"none"')
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [
+        (Unavailable("read", "breaker_open", 5.0), {"tool": "read", "reason": "breaker_open"}),
+        (Unavailable("read", "Ann has none left", message=approved("Ann")), None),
+        (Denied("policy", approved("Ann may not")), {"by": "policy"}),
+        (Denied("Ann Smith"), None),
+        (ExecutionFailed(approved("no such thing")), None),
+    ],
+)
+async def test_what_a_failure_says_without_content(error: ToolError, kept: dict[str, str] | None) -> None:
+    """Why it is not available, and who refused, where that is a name; a text of a stage or a tool is not kept."""
+    tools = ToolRegistry()
+
+    async def fail() -> object:
+        return Failure(error)
+
+    tools.register(a_tool("read", fn=fail))
+    form = write_form(await standard(tools, attempts=1).report(Call("read", {})), content=False)
+    fields = form["error"].get("fields", {})
+    assert {name: each for name, each in fields.items() if name in (kept or fields)} == (kept or {})
+    assert not any(text in json.dumps(form) for text in ("Ann", "no such thing"))
 
 
 @pytest.mark.parametrize("error", EACH_KIND, ids=lambda error: error.kind)
