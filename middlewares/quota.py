@@ -125,6 +125,11 @@ class Quota:
             "Quota", self.store, self.when_away, self.share_as, rule, _Used, clock=timing.wall_time, undo=_undo
         )
 
+    def count_with(self, other: object) -> None:
+        """Take from what another quota has left, if its options are the same: that of a pipeline over other tools."""
+        if isinstance(other, Quota) and other._local.rule == self._local.rule:  # noqa: SLF001  # of this very class
+            self._local = other._local  # noqa: SLF001  # as above
+
     @property
     def resources(self) -> tuple[Store, ...]:
         """The store, which the pipeline opens and closes."""
