@@ -76,8 +76,8 @@ class Concurrency:
             a function of the call, whose result is clamped to 1 and ``limit``. Default None: 1.
         groups: Mapping of tool names to groups. The tools of a group share their units, for each principal.
         key: Says which calls share units, instead of ``groups``: those for which it returns the same value. A call
-            for which it returns None is not limited. ``"principal"`` and ``"conversation"`` are short for that field of
-            the call. Default None: each tool and principal has units of its own.
+            for which it returns None is not limited. ``"principal"`` is short for that field of the call, and
+            ``"conversation"`` for that of a principal. Default None: each tool and principal has units of its own.
         store: Shares the units with all processes that have a limit with the same options in this store. A call that
             waits is given the units of one of this process, for half a second, or looks for free ones.
             Default None: the units of each event loop.

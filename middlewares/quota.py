@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import ClassVar, Literal, TypeVar
 
 import attrs
@@ -12,16 +12,14 @@ from ..audit import note_decision
 from ..base import timing
 from ..base.options import is_function, is_number, refuse
 from ..engine.call import Outcome, ResolvedCall
-from ..engine.call_state import TURN
 from ..engine.compose import Handler, Placement
 from ..engine.errors import NotExecuted, Unavailable
-from ..once import join_digest
+from ..stage_state.keys import PARTS, Part, as_given
 from ..stage_state.limit_states import FleetStates, LocalStates, ask_states, list_store, share
 from ..stores import Store, StoreError
 
 R = TypeVar("R", bound=ResolvedCall)
 _FOR_GOOD = 90 * 86_400.0  # seconds without a call after which a quota without a window is forgotten
-_PER = ("conversation", "principal", "tool", "turn")
 
 
 @attrs.define
@@ -102,7 +100,7 @@ class Quota:
     )
 
     calls: float = attrs.field(validator=is_number(above=0))
-    per: Literal["conversation", "principal", "tool", "turn"] = "conversation"
+    per: Part = "conversation"
     window: float | None = attrs.field(
         default=None, validator=is_number(above=0, optional=True, unit="seconds"), kw_only=True
     )
@@ -119,13 +117,18 @@ class Quota:
 
     def __attrs_post_init__(self) -> None:
         per: object = self.per
-        if type(per) is not str or per not in _PER:
-            refuse("Quota", "per", f"one of {', '.join(_PER)}", per)
+        if type(per) is not str or per not in PARTS:
+            refuse("Quota", "per", f"one of {', '.join(PARTS)}", per)
         rule = _Budget(float(self.calls), self.per, self.window)
         self._local = LocalStates(rule, timing.wall_time)
         self._fleet = share(
             "Quota", self.store, self.when_away, self.share_as, rule, _Used, clock=timing.wall_time, undo=_undo
         )
+
+    def count_with(self, other: object) -> None:
+        """Take from what another quota has left, if its options are the same: that of a pipeline over other tools."""
+        if isinstance(other, Quota) and other._local.rule == self._local.rule:  # noqa: SLF001  # of this very class
+            self._local = other._local  # noqa: SLF001  # as above
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``quota``, with the seconds until the window ends."""
@@ -145,14 +148,8 @@ class Quota:
             await states.tell(key, _Asked(rest, of_window=begin))
         return outcome
 
-    def _key_of(self, call: ResolvedCall) -> str:
-        parts: dict[str, tuple[str, ...]] = {
-            "conversation": (call.conversation,),
-            "principal": (),
-            "tool": (call.tool.name,),
-            "turn": (call.conversation, call.reply or call.get_state(TURN, "")),
-        }
-        return join_digest(call.principal, *parts[self.per])
+    def _key_of(self, call: ResolvedCall) -> Hashable:
+        return as_given(PARTS[self.per](call))
 
     def _cost_of(self, call: ResolvedCall, outcome: Outcome | None) -> float:
         return 1.0 if self.cost is None else max(0.0, float(self.cost(call, outcome)))

@@ -110,8 +110,8 @@ class RateLimit:
         per: Seconds for ``rate`` calls. Must be > 0 and finite. Default 1.
         burst: Calls that may pass at once after a rest. Must be ≥ 1. Default None: ``rate`` rounded down, at least 1.
         key: Says which calls share a limit: those for which it returns the same value. A call for which it returns
-            None is not limited. ``"principal"`` and ``"conversation"`` are short for that field of the call. Default
-            None: each tool and principal has a limit of its own.
+            None is not limited. ``"principal"`` is short for that field of the call, and ``"conversation"`` for that of
+            a principal. Default None: each tool and principal has a limit of its own.
         clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
         sleep: Awaited by `queueing`, with seconds. Default ``anyio.sleep``; tests pass their own.
         store: Shares the limit with all processes that have one with the same options in this store. It is a

@@ -36,7 +36,18 @@ from pydantic import (
     ValidationInfo,
 )
 
-from toolcall_pipeline import Call, Failure, Pipeline, SetupError, Success, ToolFailed, ToolRegistry, ValidCall, render
+from toolcall_pipeline import (
+    Call,
+    Failure,
+    Pipeline,
+    SetupError,
+    Success,
+    ToolFailed,
+    ToolRegistry,
+    Unavailable,
+    ValidCall,
+    render,
+)
 from toolcall_pipeline.hosts import Host, HostTool
 from toolcall_pipeline.hosts.framework import ObjectIds, requires
 from toolcall_pipeline.hosts.framework_reading import (
@@ -73,6 +84,26 @@ class Framework:
         if isinstance(answer, BaseException):
             raise answer
         return answer
+
+
+@pytest.mark.parametrize("per", ["conversation", "principal", "tool"])
+@pytest.mark.parametrize("window", ["", "window = 60"])
+async def test_a_budget_of_the_policy_is_one_for_all_tools_of_a_host(per: str, window: str, tmp_path: Path) -> None:
+    """Whatever tools the framework offers from step to step, their calls take from one quota; each host has its own."""
+    file = tmp_path / "policy.toml"
+    file.write_text(f'[[budgets]]\ncalls = 2\nper = "{per}"\n{window}')
+    sets = [READ, {**READ, "other": HostTool("Another.", SCHEMA, "read")}, READ]
+    for _ in range(2):
+        host, framework = Host(policy=file), Framework()
+        outcomes = [
+            await host.run(host.offer(tools), Call("count", {"n": 1}, principal="ann", conversation="talk"), framework)
+            for tools in sets
+        ]
+        assert [render(outcome) for outcome in outcomes[:2]] == ["1", "1"]
+        error = outcomes[2].failure()
+        assert isinstance(error, Unavailable)
+        assert error.reason == "quota"
+        assert len(framework.ran) == 2
 
 
 async def test_the_framework_runs_a_resolved_and_valid_call() -> None:

@@ -21,7 +21,7 @@ import journal_tools
 from test_journal import record
 from toolcall_pipeline import Call, Secret, ToolFailed, ToolRegistry
 from toolcall_pipeline.cli.commands import toolcall
-from toolcall_pipeline.journal import JournalFile, explain, read_forms, replay, summarise
+from toolcall_pipeline.journal import Journal, JournalFile, explain, read_forms, replay, summarise
 from toolcall_pipeline.journal.page import write_page
 from toolcall_pipeline.journal.summary import find_next
 from toolcall_pipeline.middlewares import Validate, standard
@@ -346,14 +346,23 @@ REPLIES = [  # the calls of a conversation by reply, and the next steps after th
 ]
 
 
+def keep(value: object, path: str) -> object:
+    return value
+
+
 @pytest.mark.parametrize(("replies", "steps"), REPLIES)
+@pytest.mark.parametrize(("redact", "content"), [(None, True), (keep, True), (None, False)])
 async def test_the_next_step_is_taken_in_the_next_reply(
-    replies: list[str], steps: dict[str, int], tmp_path: Path
+    replies: list[str], steps: dict[str, int], redact: Any, content: bool, tmp_path: Path
 ) -> None:
-    """A sibling of a failed call is no step after it, and in the next reply the call that answers it counts."""
+    """A sibling of a failed call is no step after it, and in the next reply the call that answers it counts.
+
+    The names of tools that were suggested are no content, so a journal without content says the same.
+    """
     path = tmp_path / "calls.db"
+    journal = Journal(path, content=content)
     arguments = {"add": {"x": 1, "y": 1}, "ad": {"x": 1, "y": 1}, "find": {"name": "a"}, "fid": {"name": "a"}}
-    async with standard(journal_tools.tools, journal=path) as pipeline:
+    async with standard(journal_tools.tools, journal=journal, redact=redact) as pipeline:
         for number, names in enumerate(replies):
             for name in names.split():
                 await pipeline(Call(name, arguments[name], conversation="a", reply=f"r{number}"))

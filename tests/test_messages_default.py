@@ -294,7 +294,11 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
     "time-out, seconds": (TimedOut(1.5), "Error: The tool did not finish within 1.5 seconds."),
     "time-out, many seconds": (TimedOut(61.34), "Error: The tool did not finish within 61 seconds."),
     "time-out, nearly nothing": (TimedOut(1e-9), "Error: The tool did not finish within 0.01 seconds."),
-    "time-out, nothing": (TimedOut(0), "Error: The tool did not finish within 0 seconds."),
+    "time-out, nothing": (TimedOut(0), "Error: The tool did not finish in time."),
+    "time-out, before it began": (
+        TimedOut(0.0, landed="no"),
+        "Error: No time was left for this call, so the tool did not run.",
+    ),
     "time-out, of unknown length": (TimedOut(), "Error: The tool did not finish in time."),
     "time-out, in fractions": (TimedOut(1 / 3), "Error: The tool did not finish within 0.33 seconds."),
     "time-out, of days": (TimedOut(604_800), "Error: The tool did not finish within 604800 seconds."),

@@ -135,7 +135,7 @@ KEYS: dict[str, tuple[Callable[[ResolvedCall], object] | str | None, list[bool]]
     "tool": (lambda call: call.tool.name, [True, False, True, False]),
     "principal": (lambda call: call.principal, [True, True, False, False]),
     "principal, by name": ("principal", [True, True, False, False]),
-    "conversation, by name": ("conversation", [True, False, False, False]),
+    "conversation, by name": ("conversation", [True, True, False, False]),  # of a principal
     "all share one": (lambda _: "all", [True, False, False, False]),
     "only one tool": (lambda call: call.principal if call.tool.name == "a" else None, [True, True, True, True]),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import json
 import pickle
 import weakref
 from typing import Any
@@ -18,15 +19,21 @@ from toolcall_pipeline import (
     Call,
     CallReport,
     Crashed,
+    Denied,
+    ExecutionFailed,
     Outcome,
     RemoteCause,
     Repair,
     ResolvedCall,
     ToolContext,
+    ToolError,
     ToolRegistry,
+    Unavailable,
     ValidCall,
+    approved,
     is_failure,
 )
+from toolcall_pipeline.engine.report.json_form import write_form
 from toolcall_pipeline.middlewares import Cache, Retry, Trace, standard
 
 
@@ -283,3 +290,27 @@ async def test_a_refused_call_with_a_limit_is_refused_alike() -> None:
     plain = await standard(tools).call("probe", timeout=0)
     assert reported.error is not None
     assert (reported.error.kind, plain.failure().kind) == ("unavailable", "unavailable")
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [
+        (Unavailable("read", "breaker_open", 5.0), {"tool": "read", "reason": "breaker_open"}),
+        (Unavailable("read", "Ann has none left", message=approved("Ann")), None),
+        (Denied("policy", approved("Ann may not")), {"by": "policy"}),
+        (Denied("Ann Smith"), None),
+        (ExecutionFailed(approved("no such thing")), None),
+    ],
+)
+async def test_what_a_failure_says_without_content(error: ToolError, kept: dict[str, str] | None) -> None:
+    """Why it is not available, and who refused, where that is a name; a text of a stage or a tool is not kept."""
+    tools = ToolRegistry()
+
+    async def fail() -> object:
+        return Failure(error)
+
+    tools.register(a_tool("read", fn=fail))
+    form = write_form(await standard(tools, attempts=1).report(Call("read", {})), content=False)
+    fields = form["error"].get("fields", {})
+    assert {name: each for name, each in fields.items() if name in (kept or fields)} == (kept or {})
+    assert not any(text in json.dumps(form) for text in ("Ann", "no such thing"))

@@ -14,7 +14,7 @@ from returns.result import Failure, Success
 
 from limit_cases import CASES, DONE, check_rate, check_units, run, units_of
 from support import PATIENT
-from toolcall_pipeline import SetupError, Stack, ToolRegistry, Unavailable
+from toolcall_pipeline import SetupError, Stack, ToolContext, ToolRegistry, Unavailable
 from toolcall_pipeline.middlewares import (
     CircuitBreaker,
     Concurrency,
@@ -44,6 +44,38 @@ async def test_limits_share_a_file(tmp_path: Path, case: str) -> None:
     with anyio.fail_after(PATIENT):
         async with SQLite(tmp_path / "a.db") as store:
             await CASES[case](store)
+
+
+BY_NAME: dict[str, Any] = {
+    "RateLimit": partial(RateLimit, 1, 3600),
+    "Concurrency": partial(Concurrency, 1, max_queue=0),
+    "Quota": partial(Quota, 1),
+}
+ASKERS = [("ann", "a"), ("ann", "b"), ("ann", ""), ("bob", "a"), ("", "a"), ("", "")]
+
+
+@pytest.mark.parametrize("has_store", [False, True])
+@pytest.mark.parametrize("part", ["principal", "conversation"])
+@pytest.mark.parametrize("make", BY_NAME.values(), ids=BY_NAME)
+async def test_who_shares_a_limit_by_name(make: Any, part: str, *, has_store: bool) -> None:
+    """Each limit answers alike: the principal is the partition, and a conversation is that of its principal."""
+    tools, ran, ends = ToolRegistry(), list[tuple[str, str]](), anyio.Event()
+
+    @tools.tool(effect="read", context=True)
+    async def probe(context: ToolContext) -> None:
+        ran.append((context.principal, context.conversation))
+        await ends.wait()
+
+    named = {"per" if make is BY_NAME["Quota"] else "key": part}
+    pipeline = standard(tools).before("retry", make(**named, store=Memory() if has_store else None))
+    async with pipeline, anyio.create_task_group() as tasks:
+        for principal, conversation in ASKERS * 2:
+            call = partial(pipeline.call, "probe", principal=principal, conversation=conversation)
+            tasks.start_soon(call)
+            await anyio.wait_all_tasks_blocked()
+        ends.set()
+    first = {(who, where if part == "conversation" else ""): (who, where) for who, where in reversed(ASKERS)}
+    assert sorted(ran) == sorted(first.values())
 
 
 class Switched(Memory):

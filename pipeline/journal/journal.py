@@ -57,7 +57,8 @@ class Journal:
 
     Args:
         path: The file. It is made with the rights of its owner alone.
-        content: Whether arguments, results and texts are kept. Default True. False: names, kinds, times and stages.
+        content: Whether arguments, results and texts are kept. Default True. False: names, those of suggested tools
+            too, kinds, reasons, times and stages.
         days: Calls that are older are removed; the log says so once. None: none is. Default 30.
         megabytes: A file that is larger loses its oldest calls; the log says so once. None: it may grow as it likes.
             Default 500.

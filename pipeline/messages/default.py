@@ -146,8 +146,10 @@ def _build_text(  # noqa: C901, PLR0912  # by kind
             return add_prefix(message or fixed)
         case TimedOut() | Transient() if error.message:
             return f"{add_prefix(error.message)}{_describe_effect(error.landed, verbosity)}"
+        case TimedOut(0, landed="no"):  # its caller had none left
+            return "Error: No time was left for this call, so the tool did not run."
         case TimedOut(after, still_running, landed):
-            limit = f"within {format_seconds(after)}" if is_known_time(after) else "in time"
+            limit = f"within {format_seconds(after)}" if is_known_time(after) and after > 0 else "in time"
             running = " It may still be running." if verbosity.details and still_running else ""
             return f"Error: The tool did not finish {limit}.{running or _describe_effect(landed, verbosity)}"
         case Transient():

@@ -7,17 +7,26 @@ from operator import attrgetter
 from typing import Any, Literal, TypeAlias, cast
 
 from ..engine.call import ResolvedCall
+from ..engine.call_state import TURN
 from ..once import NotPlainError
 from ..once.digests import write_strict
 
+Part: TypeAlias = Literal["conversation", "principal", "tool", "turn"]
 Key: TypeAlias = Callable[[ResolvedCall], Hashable] | Literal["principal", "conversation"] | None
 
 KEYS = '"principal", "conversation" or'  # what a SetupError names beside a function
+# By what shares a limit. The principal is the partition: no limit but a user's own is shared by two of them.
+PARTS: dict[str, Callable[[ResolvedCall], Hashable]] = {
+    "conversation": attrgetter("principal", "conversation"),
+    "principal": attrgetter("principal"),
+    "tool": attrgetter("principal", "tool.name"),
+    "turn": lambda call: (call.principal, call.conversation, call.reply or call.get_state(TURN, "")),
+}
 
 
 def read_key(key: Key) -> Callable[[ResolvedCall], Hashable] | None:
-    """The function of the option ``key=``: also the name of the field of the call that says who shares a limit."""
-    return attrgetter(key) if isinstance(key, str) and key in ("principal", "conversation") else cast("Any", key)
+    """The function of the option ``key=``: also the name of what shares a limit."""
+    return PARTS[key] if isinstance(key, str) and key in ("principal", "conversation") else cast("Any", key)
 
 
 def find_partition(call: ResolvedCall, key: Callable[[Any], Hashable] | None) -> Hashable:

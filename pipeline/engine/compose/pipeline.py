@@ -187,8 +187,13 @@ class Pipeline(StageList):
         """This pipeline, before its first call, with the memory of conversations that another one has.
 
         It knows what the other one's calls have failed with, and which of them run, also where its tools are others.
+        A stage of ours that counts in this process goes on from the one of its name there, by its ``count_with``.
         """
         base = self.unbound
+        theirs = {stage.name: stage.obj for stage in other.entries}
+        for stage in base.entries:
+            if (count_with := getattr(stage.obj, "count_with", None)) is not None:
+                count_with(theirs.get(stage.name))
         base._run_with(  # noqa: SLF001  # of this very class
             Runner(base.entries, base.registries, base.wording, base.promises, other.unbound._runner)  # noqa: SLF001  # as above
         )

@@ -17,7 +17,17 @@ from ...messages import render
 from ...messages.values import as_json, to_data
 from ...privacy import REDACTED, RemoteCause, approved, says_landed
 from ..call import Call
-from ..errors import ERROR_TYPES, ExecutionFailed, FailureDetails, Problem, Repair, ToolError
+from ..errors import (
+    ERROR_TYPES,
+    Denied,
+    ExecutionFailed,
+    FailureDetails,
+    Problem,
+    Repair,
+    ToolError,
+    Unavailable,
+    UnknownTool,
+)
 from .call_report import CallReport
 from .content import find_value, render_outcome
 from .report_rows import Progress, RetryDecision, kind_of
@@ -28,6 +38,7 @@ if TYPE_CHECKING:
 Form: TypeAlias = dict[str, Any]
 VERSION: Final = 1  # of this form
 MOST_TEXT: Final = 1_000_000  # characters of arguments, of a result, or of another text; what is longer is cut
+_LONGEST_NAME: Final = 100  # characters of a reason, or of who refused
 _MOST_STEPS: Final = 100  # of progress: the last ones
 _DEPTH: Final = 32
 _SCALARS = (type(None), bool, int, float, str)
@@ -199,15 +210,32 @@ def _to_plain(value: object) -> Any:
 
 
 def _write_error(report: CallReport, error: ToolError, *, content: bool) -> Form:
-    name = type(error).__name__
     if not content:
-        return {"class": name}
+        return _write_bare(error)
     redacted = report.redacted
     shown: Any = error if redacted is None or redacted.mask is None else redacted.mask.error(error)
     if redacted is not None and redacted.hook is not None:  # it has judged the text, and not each field
-        return {"class": name, "fields": {}}
+        return _write_bare(error)
     written: Form = dump_error(shown)
     return written
+
+
+def _write_bare(error: ToolError) -> Form:
+    """An error without content: the names of tools that were suggested, the reason, and who refused are none."""
+    bare: ToolError | None = None
+    if isinstance(error, UnknownTool):
+        bare = UnknownTool(error.requested, error.suggestions)
+    elif isinstance(error, Unavailable) and _is_name(error.reason):
+        bare = Unavailable(error.tool, error.reason, error.retry_after)
+    elif isinstance(error, Denied) and _is_name(error.by):
+        bare = Denied(error.by)
+    written: Form = {"class": type(error).__name__} if bare is None else dump_error(bare)
+    return written
+
+
+def _is_name(given: object) -> bool:
+    """Whether it is a name as one writes it in code, and no text of a stage."""
+    return isinstance(given, str) and len(given) <= _LONGEST_NAME and given.isidentifier()
 
 
 def dump_error(value: Any, depth: int = _DEPTH) -> Any:
