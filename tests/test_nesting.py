@@ -7,8 +7,10 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from toolcall_pipeline.base.nesting import MOST_LEVELS, TooDeepError, is_deep, refuse_deep
+from toolcall_pipeline.base.nesting import MOST_LEVELS, TooDeepError, is_deep, is_shallow, refuse_deep
 from toolcall_pipeline.cli.run.calls_file import parse_line
 from toolcall_pipeline.mcp import jsonrpc
 from toolcall_pipeline.messages.values import write_data
@@ -30,6 +32,38 @@ def test_text_has_at_most_200_levels(holes: str, levels: int, deep: bool) -> Non
             refuse_deep(text)
     else:
         assert is_deep(json.loads(refuse_deep(text))) is False
+
+
+def count_levels(text: str) -> int:
+    """The levels of brackets outside of strings, character by character."""
+    depth = deepest = 0
+    is_string = is_escaped = False
+    for each in text:
+        if is_escaped or each == '"':
+            is_string, is_escaped = is_string ^ (not is_escaped), False
+        elif is_string:
+            is_escaped = each == "\\"
+        elif each in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif each in "]}":
+            depth -= 1
+    return deepest
+
+
+@given(st.text('[]{}""\\,:1é\ud800', max_size=40), st.integers(0, 6))
+def test_no_text_is_called_shallow_that_is_not(text: str, most: int) -> None:
+    """The quick look holds for any text, JSON or not."""
+    assert not is_shallow(text, most) or count_levels(text) <= most
+
+
+@pytest.mark.parametrize("item", ['{"a": "é", "b\\n": [""]}', '{"a": [{}, [1]], "": "x"}'])
+def test_a_quick_look_proves_what_models_send(item: str) -> None:
+    """Many objects side by side are no deeper than one, with or without escapes that stand for themselves."""
+    text = f"[{', '.join([item] * 300)}]"
+    levels = count_levels(text)
+    assert is_shallow(text, levels)
+    assert not is_shallow(text, levels - 1)
 
 
 def test_only_the_value_that_begins_there_is_measured() -> None:

@@ -10,6 +10,8 @@ import re
 from typing import Any, Final, cast
 
 MOST_LEVELS: Final = 200  # of objects and arrays; pydantic reads no more
+_SQUARE: Final = bytes.maketrans(b"{}", b"[]")
+_OTHER: Final = bytes(set(range(256)) - set(b'[]{}"'))
 _PARTS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)  # possessive, so in linear time
 
 
@@ -18,6 +20,27 @@ class TooDeepError(ValueError):
 
     def __init__(self) -> None:
         super().__init__("nested too deeply")
+
+
+def is_shallow(text: str, most: int) -> bool:
+    """Whether a quick look proves that text has at most so many levels of brackets outside of its strings.
+
+    What is not proved may still be shallow: a string holds a bracket, a quote or a backslash that is escaped, or the
+    brackets do not fit each other. Each step goes through the text in C, and there are at most 200 of them.
+    """
+    if text.count("[") + text.count("{") <= most:
+        return True
+    if "\\" in text and ('\\"' in text or "\\\\" in text):
+        return False
+    # Where all quotes stand in pairs without a bracket between them, no string holds a bracket.
+    left = text.encode("utf-8", "surrogatepass").translate(_SQUARE, _OTHER).replace(b'""', b"")
+    if b'"' in left:
+        return False
+    for _ in range(min(most, MOST_LEVELS)):
+        inner, left = left, left.replace(b"[]", b"")  # the innermost level
+        if not left or len(left) == len(inner):
+            break
+    return not left
 
 
 def refuse_deep(text: str, start: int = 0) -> str:
@@ -31,7 +54,7 @@ def refuse_deep(text: str, start: int = 0) -> str:
         TooDeepError: It has more than 200 levels.
     """
     # A count of the whole text for each of many values in it would be quadratic.
-    if not start and text.count("[") + text.count("{") <= MOST_LEVELS:
+    if not start and is_shallow(text, MOST_LEVELS):
         return text
     depth = 0
     for part in _PARTS.finditer(text, start):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, Final, NamedTuple, cast
 
 import attrs
 
+from ..base.nesting import is_shallow
 from ..base.options import check_count
 from ..engine.errors import InvalidParams, MalformedCall, Problem
 from ..privacy import PublicText
@@ -22,6 +24,8 @@ _UTF8 = 4  # bytes that a character takes at most
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)  # in JSON text; possessive, so in linear time
 _BRACKET = re.compile(r"[\[\]{}]")
 SCALARS = frozenset((int, float, bool, type(None)))
+_HOLDERS = frozenset((dict, list))
+_PLAIN = SCALARS | _HOLDERS | {str}
 _DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
 
 
@@ -132,15 +136,16 @@ class Limits:
             size = size if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
             if size > self.bytes:
                 return self._refuse_bytes(self.bytes)
-        shallow = self.depth is None or text.count("{") + text.count("[") <= self.depth
-        if shallow and (self.keys is None or len(text) <= 2 * self.keys):  # "[1,1]": an item takes two characters
+        few = self.keys is None or len(text) <= 2 * self.keys  # "[1,1]": an item takes two characters
+        if few and (self.depth is None or is_shallow(text, self.depth)):
             return None
-        outline = _STRING.sub('"', text)  # not decoded: 300,000 empty lists take half a second
+        outline = _STRING.sub('""', text)  # not decoded: 300,000 empty lists take half a second
         opened = outline.count("{") + outline.count("[")
         held = outline.count(",") + opened - outline.count("{}") - outline.count("[]")
         if self.keys is not None and held > self.keys:
             return _refuse_keys(self.keys, text)
-        if self.depth is not None and opened > self.depth and _measure_depth(outline) > self.depth:
+        shallow = self.depth is None or is_shallow(outline, self.depth)
+        if self.depth is not None and not shallow and _measure_depth(outline) > self.depth:
             return self._refuse_depth(self.depth)
         return None
 
@@ -167,6 +172,13 @@ def measure(value: object, limits: Limits) -> Size:
     size = depth = keys = 0
     level: list[Any] = [value]
     while level:
+        plain = _measure_plain(level, most[0] - size)
+        if plain is not None and size + plain.bytes <= most[0] and keys + plain.keys <= most[2]:
+            size += plain.bytes
+            keys += plain.keys
+            depth += bool(plain.held)
+            level = list(chain.from_iterable(plain.held)) if depth <= most[1] else []
+            continue
         below: list[Any] = []
         nested = False
         for each in level:
@@ -191,6 +203,29 @@ def measure(value: object, limits: Limits) -> Size:
             break
         level = below
     return Size(size, depth, keys)
+
+
+class _Level(NamedTuple):
+    """What `_measure_plain` found: bytes of the texts, names and items, and the iterables that give the next level."""
+
+    bytes: int
+    keys: int
+    held: list[Any]
+
+
+def _measure_plain(level: list[Any], room: int) -> _Level | None:
+    """Measure the values of one level in C; None if one is not of JSON's own types, or the texts exceed the room."""
+    kinds = set(map(class_of, level))
+    if not _PLAIN.issuperset(kinds):
+        return None
+    texts = [each for each in level if class_of(each) is str] if str in kinds else []
+    size = sum(map(len, texts))
+    if size > room:
+        return None
+    if not all(map(str.isascii, texts)):
+        size = sum(len(each.encode("utf-8", "surrogatepass")) for each in texts)
+    held = [each for each in level if class_of(each) in _HOLDERS] if not _HOLDERS.isdisjoint(kinds) else []
+    return _Level(size, sum(map(len, held)), held + [each.values() for each in held if class_of(each) is _DICT])
 
 
 def limit_found(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
