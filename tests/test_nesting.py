@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcall_pipeline.base.nesting import MOST_LEVELS, TooDeepError, is_deep, is_shallow, refuse_deep
+from toolcall_pipeline.base.nesting import MOST_LEVELS, TooDeepError, empty_strings, is_deep, is_shallow, refuse_deep
 from toolcall_pipeline.cli.run.calls_file import parse_line
 from toolcall_pipeline.mcp import jsonrpc
 from toolcall_pipeline.messages.values import write_data
@@ -52,14 +52,24 @@ def count_levels(text: str) -> int:
 
 
 @given(st.text('[]{}""\\,:1é\ud800', max_size=40), st.integers(0, 6))
-def test_no_text_is_called_shallow_that_is_not(text: str, most: int) -> None:
-    """The quick look holds for any text, JSON or not."""
-    assert not is_shallow(text, most) or count_levels(text) <= most
+def test_levels_are_counted_in_any_text(text: str, most: int) -> None:
+    """As character by character, whether the text is JSON or not."""
+    assert is_shallow(text, most) == (count_levels(text) <= most)
 
 
-@pytest.mark.parametrize("item", ['{"a": "é", "b\\n": [""]}', '{"a": [{}, [1]], "": "x"}'])
-def test_a_quick_look_proves_what_models_send(item: str) -> None:
-    """Many objects side by side are no deeper than one, with or without escapes that stand for themselves."""
+@given(st.text('[]{}""\\,:1é\ud800', max_size=40))
+def test_strings_are_emptied_wherever_they_end(text: str) -> None:
+    """All brackets that are left are those outside of strings, also where a string does not end."""
+    emptied = empty_strings(text)
+    assert count_levels(emptied) == count_levels(text)
+    assert empty_strings(emptied) == emptied
+
+
+@pytest.mark.parametrize(
+    "item", ['{"a": "é", "b\\n": [""]}', '{"a": "[\\\\", "b": [{}, "]\\""]}', '{"a": [{}, [1]], "": "x"}']
+)
+def test_many_values_are_as_deep_as_one(item: str) -> None:
+    """Many objects side by side are no deeper than one, with or without escapes."""
     text = f"[{', '.join([item] * 300)}]"
     levels = count_levels(text)
     assert is_shallow(text, levels)

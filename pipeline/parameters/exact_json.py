@@ -64,10 +64,15 @@ def refuse_twins(text: str, read: object = None) -> MalformedCall | None:
         text: The text.
         read: The object that a parser read from it; one with a name for each colon has none twice. None: not known.
     """
-    if is_object(read) and count_names(text) <= len(read):
+    if is_object(read) and _has_names(text, len(read)):
         return None
     try:
-        _DECODER.decode(text if is_object(read) else refuse_deep(text))  # a parser reads no text that is too deep
+        if is_object(read):  # pydantic reads no text that is too deep
+            found: list[JsonObject] = []  # each object with one value for each name; the hook puts None in its place
+            json.JSONDecoder(object_hook=found.append, parse_int=len, parse_float=len, parse_constant=len).decode(text)
+            if _has_names(text, sum(map(len, found))):
+                return None
+        _DECODER.decode(refuse_deep(text))
     except TwinError:
         return MalformedCall("an object has one name twice")
     except ValueError:  # the parser that reads the text next reports why
@@ -75,10 +80,15 @@ def refuse_twins(text: str, read: object = None) -> MalformedCall | None:
     return None
 
 
-def count_names(text: str) -> int:
-    """Count the names in JSON text, or more than there are: a colon may also stand in a string."""
-    # Where no backslash stands for itself, a quote after one is part of a string, and so is a colon after that.
-    return text.count(":") - (text.count('\\":') if "\\" in text and "\\\\" not in text else 0)
+def _has_names(text: str, count: int) -> bool:
+    """Whether JSON text certainly has at most so many names, without reading it."""
+    if text.count(":") <= count:
+        return True
+    # A colon in a string seldom follows a quote. Where no backslash stands for itself, one before a quote makes it part
+    # of a string.
+    joined = text.encode("utf-8", "surrogatepass").translate(None, b" \t\r\n")
+    escaped = joined.count(b'\\":') if b"\\" in joined and b"\\\\" not in joined else 0
+    return joined.count(b'":') - escaped <= count
 
 
 def read_exactly(text: str, read: Callable[[str], Any]) -> Any:

@@ -397,9 +397,9 @@ def _copy_flat(items: list[Any], known: dict[int, Any]) -> list[Any] | None:
     """Copy a list of scalars, or of dicts that hold nothing else and occur once; None for any other. All of it in C."""
     kinds = set(map(type, items))
     if _DICTS.issuperset(kinds) and _CONTAINERS.isdisjoint(map(type, chain.from_iterable(map(_values, items)))):
-        places = set(map(id, items))
-        if len(places) == len(items) and known.keys().isdisjoint(places):
-            made = list(map(_copy_dict, items))
-            known.update(zip(map(id, items), made, strict=True))
+        made = list(map(_copy_dict, items))
+        copies = dict(zip(map(id, items), made, strict=True))
+        if len(copies) == len(items) and known.keys().isdisjoint(copies):
+            known.update(copies)
             return made
     return items.copy() if _CONTAINERS.isdisjoint(kinds) else None
