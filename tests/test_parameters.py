@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import attrs
 import pytest
@@ -17,6 +17,7 @@ from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.parameters import RULES, Parameters, Rule, read_arguments
 from toolcall_pipeline.parameters.reading import read_literal
 from toolcall_pipeline.parameters.schema import find_target, resolve_ref
+from toolcall_pipeline.parameters.tool_parameters import copy_containers
 
 ALL = frozenset(RULES)
 SCHEMA: dict[str, Any] = {
@@ -311,3 +312,40 @@ def test_a_name_that_stands_twice_is_refused(text: str, raw: bool) -> None:
     error = run.call_sync("delete", text).failure()
     assert error == MalformedCall("an object has one name twice")
     assert run.call_sync("delete", '{"path": "c:", "more": {"x": {"path": 1}}}').unwrap() == ("done" if raw else "c:")
+
+
+LEAVES = st.fixed_dictionaries({"a": st.integers(), "b": st.text(max_size=2)})
+ITEMS = st.lists(LEAVES | st.integers() | st.lists(st.integers(), max_size=2) | st.just((1, {2})), max_size=4)
+
+
+def list_containers(value: Any) -> list[Any]:
+    """All dicts and lists in a value, in the order in which they stand there."""
+    held = cast("dict[str, Any] | list[Any]", value)
+    if not isinstance(value, (dict, list)):
+        return []
+    inner = list(held.values()) if isinstance(held, dict) else held
+    return [held, *(found for each in inner for found in list_containers(each))]
+
+
+@given(st.dictionaries(st.text(max_size=2), ITEMS | LEAVES, max_size=3), st.lists(st.integers(0, 20), max_size=3))
+def test_a_copy_shares_no_container_and_keeps_what_stands_twice(params: dict[str, Any], twice: list[int]) -> None:
+    """Each list and dict is copied once, however often it stands in the params."""
+    known = list_containers(params)
+    for place, index in enumerate(twice):
+        params[f"again {place}"] = known[index % len(known)] if index % len(known) else [{"a": 1}]
+    params["all"] = [each for each in known[1:] if isinstance(each, dict)] * 2
+    copied = copy_containers(params)
+    assert copied == params
+    sent, made = list_containers(params), list_containers(copied)
+    assert {id(each) for each in sent}.isdisjoint(map(id, made))
+    assert [[each is other for other in sent] for each in sent] == [[each is other for other in made] for each in made]
+
+
+def test_a_copy_of_what_holds_itself_holds_itself() -> None:
+    """As deep as that is."""
+    params: dict[str, Any] = {"items": [{"a": 1}]}
+    params["items"].append(params)
+    copied = copy_containers(params)
+    assert copied["items"][1] is copied
+    assert copied["items"][0] == {"a": 1}
+    assert copied["items"][0] is not params["items"][0]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import attrs
@@ -36,6 +37,9 @@ _MAX_EXPECTED = 1_000  # places inside of parameters that are kept
 _MAX_NAME = 100  # characters of the name of one
 _OPENING = ("{", "[")  # the beginning of text that may hold an object or an array
 _CONTAINERS = frozenset((dict, list, tuple, set))
+_DICTS: frozenset[type[Any]] = frozenset((dict,))
+_values: Callable[[dict[str, Any]], Iterable[Any]] = _DICT.values
+_copy_dict: Callable[[Any], Any] = _DICT.copy
 
 
 class CannotSay(Exception):  # noqa: N818 -- an answer of a rule, beside yes and no; no error reaches a caller
@@ -374,12 +378,28 @@ def _copy(value: Any, known: dict[int, Any]) -> Any:
     if made is not None:  # the value occurs twice, or contains itself
         return made
     if kind is dict:
-        made = known[id(value)] = {}
-        for key, each in value.items():
-            made[key] = each if type(each) not in _CONTAINERS else _copy(each, known)
+        made = known[id(value)] = _copy_dict(value)
+        if not _CONTAINERS.isdisjoint(map(type, value.values())):
+            for key, each in value.items():
+                if type(each) in _CONTAINERS:
+                    made[key] = _copy(each, known)
     elif kind is list:
-        made = known[id(value)] = []
-        made += [each if type(each) not in _CONTAINERS else _copy(each, known) for each in value]
+        flat = _copy_flat(value, known)
+        made = known[id(value)] = [] if flat is None else flat
+        if flat is None:
+            made += [_copy(each, known) if type(each) in _CONTAINERS else each for each in value]
     else:
         made = known[id(value)] = kind(_copy(each, known) for each in value)
     return made
+
+
+def _copy_flat(items: list[Any], known: dict[int, Any]) -> list[Any] | None:
+    """Copy a list of scalars, or of dicts that hold nothing else and occur once; None for any other. All of it in C."""
+    kinds = set(map(type, items))
+    if _DICTS.issuperset(kinds) and _CONTAINERS.isdisjoint(map(type, chain.from_iterable(map(_values, items)))):
+        made = list(map(_copy_dict, items))
+        copies = dict(zip(map(id, items), made, strict=True))
+        if len(copies) == len(items) and known.keys().isdisjoint(copies):
+            known.update(copies)
+            return made
+    return items.copy() if _CONTAINERS.isdisjoint(kinds) else None
