@@ -20,20 +20,62 @@ from time import perf_counter
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "build" / "mutants"
 # The test files of a room, as patterns inside of tests/: quick ones, about it. Those that fail first stand first: the
-# first failure ends a run. Another room has `test_ROOM*.py`.
+# first failure ends a run. A folder inside of a room has `test_FOLDER*.py`.
 TESTS = {
-    "audit": "test_audit_chain.py test_audit.py",
+    "adapters": "test_wires.py test_adapters_*.py test_history.py test_renamed_properties.py test_reply_kinds.py "
+    "test_schema_fitting.py test_sending_back.py test_silent_ends.py test_text_calls.py",
+    "approvals": "test_approve.py test_approval_*.py test_watch_store.py test_intents.py test_cli_approvals.py "
+    "test_policy_total.py",
+    "audit": "test_audit_chain.py test_audit.py test_accepted_json.py",
+    "base": "test_nesting.py test_options.py test_adapters_names.py test_configure.py test_forking.py test_portal.py "
+    "test_policy_options.py test_mcp_policy.py test_metrics.py test_plain_data.py test_public_api.py test_execute.py "
+    "test_stray_cancellation.py test_report.py test_messages_names.py test_concurrency.py test_secrets.py "
+    "test_redact.py test_gateway_config.py test_outside_text.py test_fake_clock.py test_log_export.py test_mistakes.py",
+    "builtin": "test_builtin.py test_read_result.py test_batch.py",
+    "cli": "test_cli*.py test_journal_commands.py test_operator_commands.py test_improve.py test_outside_text.py",
+    "dialogue": "test_dialogue*.py test_agents.py test_last_failures.py test_repeated_refusals.py test_wording.py",
+    "engine": "test_compose.py test_planner.py test_guards.py test_errors.py test_report.py test_call_state.py "
+    "test_batch.py test_resource*.py test_effects.py test_retry.py test_describe.py test_tool_names.py "
+    "test_straight_bodies.py test_own_*.py test_faults.py test_hedging.py test_lifetime.py test_phases.py "
+    "test_callers.py test_budget.py test_exits.py test_stacks.py test_promises.py test_railways.py "
+    "test_last_failures.py test_live_events.py test_span_places.py test_mistakes.py test_odd_fields.py "
+    "test_options.py test_stray_cancellation.py test_timeout.py test_totality.py test_decided_by.py test_secrets.py",
+    "executors": "test_execute.py test_thread.py test_process*.py test_ray_pool.py test_exits.py",
+    "hosts": "test_hosts.py test_exported_tools.py test_gateway_config.py test_approval_uses.py test_lifetime.py",
+    "journal": "test_journal*.py test_improve.py test_recovery_figures.py test_promises.py",
+    "mcp": "test_mcp_[a-jl-z]*.py test_add_server.py test_wording.py",
+    "messages": "test_messages_*.py test_author_words.py test_odd_fields.py test_outside_text.py test_reword.py "
+    "test_right_places.py test_shape.py test_source_examples.py test_wording.py",
+    "middlewares": "test_options.py test_compose.py test_describe.py test_approve.py test_audit.py test_available.py "
+    "test_cache.py test_check_result.py test_circuit_breaker.py test_classify.py test_concurrency.py test_quota.py "
+    "test_execute.py test_ledger.py test_loop_guard.py test_policy.py test_policy_*.py test_rate_limit.py "
+    "test_redact.py test_resolve.py test_retry.py test_reword.py test_shape.py test_stacks.py test_switchboard.py "
+    "test_timeout.py test_trace*.py test_validate.py test_shared_limits.py test_once.py test_intents.py "
+    "test_decided_by.py test_effects.py test_accepted_json.py test_promises.py test_span_places.py test_tool_names.py",
     "once": "test_once.py test_digests.py test_intents.py test_ledger.py test_loop_guard.py test_row_versions.py "
     "test_dialogue_repeats.py test_lost_answers.py test_strict_keys.py test_two_equalities.py",
-    "parameters": "test_param*.py test_validate.py test_repair*.py test_problems.py test_pydantic_errors.py "
-    "test_given.py test_limits.py test_signature.py test_docstrings.py test_strictness.py test_exact_values.py "
-    "test_undeclared_fields.py",
-    "policies": "test_policy_options.py test_policy.py test_policy_*.py test_mcp_policy.py test_digests.py",
-    "stores": "test_stores.py test_stores_*.py test_shared_limits.py",
-    "tools": "test_tool.py test_registry*.py test_names.py test_resolve.py test_classif*.py test_client_exceptions.py "
-    "test_error_tables.py test_detect.py test_signature.py test_tool_memory.py test_decorating.py",
-    "messages": "test_messages_*.py test_author_words.py test_outside_text.py test_reword.py test_wording.py",
-    "batch": "test_batch.py test_portal.py test_builtin.py test_effects.py",
+    "parameters": "test_param*.py test_validate.py test_problems.py test_form.py test_repair*.py test_signature.py "
+    "test_accepted_json.py test_messages_[ef]*.py test_exact_values.py test_undeclared_fields.py test_hints.py "
+    "test_limits.py test_meanings.py test_pydantic_errors.py test_right_places.py test_given.py test_docstrings.py "
+    "test_strictness.py test_schemas_agree.py test_schema_fitting.py test_soundness.py test_shapes.py "
+    "test_repeated_parts.py test_messages_closing.py test_messages_default.py test_digests.py",
+    "policies": "test_policy_options.py test_policy.py test_policy_*.py test_mcp_policy.py test_digests.py "
+    "test_quota.py test_accepted_json.py",
+    "privacy": "test_masking.py test_redact.py test_secret*.py test_messages_scrub.py test_outside_text.py "
+    "test_leaks.py test_freed.py test_log.py test_repeated_parts.py test_promises.py test_messages_enhance.py",
+    "stage_state": "test_plain_data.py test_cache.py test_circuit_breaker.py test_concurrency.py test_loop_guard.py "
+    "test_quota.py test_rate_limit.py test_read_result.py test_shared_limits.py test_strict_keys.py "
+    "test_switchboard.py",
+    "stores": "test_stores.py test_stores_*.py test_shared_limits.py test_store_durations.py test_watch_store.py",
+    "telemetry": "test_trace*.py test_metrics.py test_events.py test_log*.py test_span_places.py test_deferred.py "
+    "test_configure.py test_flush_deferred.py test_live_events.py test_own_attributes.py test_agents.py "
+    "test_assert_trace.py test_secret*.py test_decided_by.py",
+    "testing": "test_testing.py test_assert_trace.py test_chaos.py test_check_stage.py test_fake_clock.py "
+    "test_measure.py test_stores.py",
+    "tools": "test_tool.py test_registry*.py test_names.py test_name_scans.py test_resolve.py test_classif*.py "
+    "test_client_exceptions.py test_error_tables.py test_detect.py test_signature.py test_tool_memory.py "
+    "test_decorating.py test_http_failures.py test_one_request.py test_schema_handlers.py test_shapes.py "
+    "test_containers.py",
 }
 # Only `make test-stores` runs these, with servers.
 _WITH_SERVERS = {"stores/redis.py", "stores/postgres.py"}

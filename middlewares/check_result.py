@@ -90,13 +90,13 @@ class CheckResult:
             except BaseException as exc:
                 if not is_failure_of_body(exc):
                     raise
-                return Failure(Crashed(EnsureError(tool, exc)))
+                return Failure(Crashed(EnsureError(tool, exc)).made_by(self))
         if wrong is None:
             return outcome
         if call.report is not None:
             call.report.note(self, "the result is wrong")
         told = wrong if tool.effect == "read" else f"{wrong.rstrip()}\n{TOOK_EFFECT}"
-        return Failure(ExecutionFailed(PublicText(told)))
+        return Failure(ExecutionFailed(PublicText(told)).made_by(self))
 
     def _read(self, tool: Tool[..., Any], value: object) -> str | None:
         """A text that names the faults of a result by its declared form; None: it has none, or no form is declared."""

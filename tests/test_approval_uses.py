@@ -277,6 +277,18 @@ async def test_a_process_died_in_it(effect: str, answer: str, way: str) -> None:
     assert effect != "keyed" or office.keys == ["the key"]
 
 
+@LEDGER
+async def test_a_keyed_call_has_its_key_before_it_begins(*, ledger: bool) -> None:
+    """The row of an approved keyed call holds the key that its tool was given, so that a later process has the same."""
+    office = Office(ledger=ledger)
+    id_ = await office.approve(tool="act_keyed")
+    office.fails = ConnectionResetError()
+    await office.resume(id_)
+    entry = await office.store.get(f"ap/{id_}")
+    assert entry is not None
+    assert office.keys == [json.loads(entry.value)["key"]] != [""]
+
+
 @pytest.mark.parametrize(
     ("found", "answer", "runs"), [(True, None, 0), (False, "done", 1), (None, "outcome_unknown", 0)]
 )

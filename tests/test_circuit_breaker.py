@@ -347,6 +347,7 @@ RATIOS: dict[str, tuple[dict[str, Any], str, bool]] = {
     "old failures are forgotten": ({"failure_ratio": 0.5, "min_calls": 4}, "FF91FF", False),
     "some are forgotten, three left": ({"failure_ratio": 0.5, "min_calls": 3}, "F5F41FF", True),
     "some are forgotten, two left": ({"failure_ratio": 0.5, "min_calls": 3}, "F5F9F", False),
+    "a failure is forgotten with its own time": ({"failure_ratio": 0.6, "min_calls": 2}, "S5F6F", True),
     "a call counts when it ends": ({"failure_ratio": 0.5, "min_calls": 2}, "S5SSS7FF", False),
     "also in the newest bucket": ({"failure_ratio": 0.5, "min_calls": 2}, "SSSFF", False),
     "by the row alone": ({"failures": 3, "failure_ratio": 0.9, "min_calls": 9}, "SFFF", True),

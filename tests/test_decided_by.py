@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
@@ -17,6 +17,7 @@ from support import Exported
 from toolcall_pipeline import (
     Call,
     Denied,
+    Effect,
     ExecutionFailed,
     Handler,
     InvalidParams,
@@ -26,12 +27,22 @@ from toolcall_pipeline import (
     Pipeline,
     Problem,
     ResolvedCall,
+    Secret,
     ToolError,
     ToolRegistry,
     Unavailable,
     approved,
 )
-from toolcall_pipeline.middlewares import CircuitBreaker, LoopGuard, Quota, RateLimit, Timeout, Trace, standard
+from toolcall_pipeline.middlewares import (
+    CheckResult,
+    CircuitBreaker,
+    LoopGuard,
+    Quota,
+    RateLimit,
+    Timeout,
+    Trace,
+    standard,
+)
 from toolcall_pipeline.telemetry.attributes import name_reason
 from toolcall_pipeline.testing import FakeClock
 
@@ -129,6 +140,51 @@ async def test_a_stage_of_ours_is_named_without_a_record(
         outcomes = [await pipeline.call("find", {"word": word}) for word in words]
     assert isinstance(outcomes[-1], Failure)
     assert getattr(caplog.records[-1], "toolcall.decided_by") == "mine"
+
+
+def check_length(_: Any, word: str) -> str | None:
+    if word == "odd":
+        raise ValueError
+    return None if len(word) > 1 else "the word is too short"
+
+
+SECRET_AND_NONE = [pytest.param(True, id="with a secret"), pytest.param(False, id="without secrets")]
+
+
+@pytest.mark.parametrize("effect", ["read", "idempotent", "mutating"])
+@pytest.mark.parametrize("has_secret", SECRET_AND_NONE)
+@pytest.mark.parametrize(
+    ("word", "kind", "stage"),
+    [("a", "execution", "mine"), ("odd", "internal", "mine"), ("own", "execution", "execute")],
+)
+async def test_a_wrong_result_is_decided_by_its_check(
+    word: str, kind: str, stage: str, has_secret: bool, effect: Effect, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Report and both logs name the stage that checked the result, and the end for a failure that the tool returned."""
+    tools, inner = ToolRegistry(), ToolRegistry()
+
+    @inner.tool(effect="read", ensure=check_length)
+    async def short() -> str:
+        return "a"
+
+    other = standard(inner).without("trace")
+
+    async def find(word: str) -> Any:
+        return await other.call("short") if word == "own" else word
+
+    async def find_for(word: str, pin: Annotated[str, Secret()]) -> Any:
+        return await find(word)
+
+    tools.tool(effect=effect, name="find", ensure=check_length)(find_for if has_secret else find)
+    pipeline = standard(tools, attempts=1).after("retry", CheckResult(), name="mine").without("check_result")
+    arguments = {"word": word, "pin": "zebra"} if has_secret else {"word": word}
+    with caplog.at_level(logging.INFO, LOGGER):
+        report = await pipeline.report(Call("find", arguments))
+        await pipeline.without("trace")(Call("find", arguments))
+    assert report.error is not None
+    assert (report.error.kind, report.decided_by) == (kind, stage)
+    logged = [vars(each) for each in caplog.records if each.name == LOGGER]
+    assert [each["toolcall.decided_by"] for each in logged if each["gen_ai.tool.name"] == "find"] == [stage, stage]
 
 
 async def test_the_callers_own_time_limit_is_no_stage(caplog: pytest.LogCaptureFixture) -> None:
@@ -254,6 +310,22 @@ async def test_the_words_of_an_authors_own_check(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.INFO, LOGGER):
         await make().after("available", check).call("find", {"word": "a"})
     assert "not a word of ours" in caplog.text
+
+
+async def test_one_check_under_two_names_is_told_by_the_name_that_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """The log of a call without a report and its report name the same one of two stages that run one function."""
+    seen = list[ResolvedCall]()
+
+    def every_second(call: ResolvedCall) -> ResolvedCall | Failure[Denied]:
+        seen.append(call)
+        return call if len(seen) % 2 else Failure(Denied("second"))
+
+    first = make().after("available", every_second, name="first")
+    pipeline = first.after("first", every_second, name="second")
+    with caplog.at_level(logging.INFO, LOGGER):
+        await pipeline.call("find", {"word": "a"})
+    assert [vars(each).get("toolcall.decided_by") for each in caplog.records] == ["second"]
+    assert (await pipeline.report(Call("find", {"word": "a"}))).decided_by == "second"
 
 
 async def test_the_waits_of_a_call_are_measured() -> None:

@@ -13,7 +13,7 @@ from enum import Enum
 from fractions import Fraction
 from pathlib import PurePosixPath
 from threading import Event
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from uuid import UUID
 
 import anyio
@@ -23,12 +23,13 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, SecretBytes, SecretStr
 
 from support import PATIENT
-from toolcall_pipeline import Call, Failure, Secret, Success, ToolFailed, ToolRegistry
+from toolcall_pipeline import Call, Failure, Secret, Success, Tool, ToolFailed, ToolRegistry
 from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.once import owners
 from toolcall_pipeline.once.digests import NotPlainError, write_loose, write_strict
-from toolcall_pipeline.once.intents import delivery_of, intent_of, read_asked, write_arguments
+from toolcall_pipeline.once.intents import are_alike, delivery_of, intent_of, read_asked, write_arguments
 from toolcall_pipeline.once.kept_outcomes import _LONGEST, write_outcome  # pyright: ignore[reportPrivateUsage]
+from toolcall_pipeline.once.old_digests import find_old_digests
 from toolcall_pipeline.once.owners import _SAFE, Owner, _find_host, _find_start, lives  # pyright: ignore[reportPrivateUsage]
 from toolcall_pipeline.once.undecided import Lost
 from toolcall_pipeline.policies import PolicyRule, RuleSet
@@ -182,6 +183,8 @@ LOOSE: list[tuple[Any, Any, Any, bool]] = [
     ("1", "1.0", _TEXT, False),
     ("007", 7, _BOTH, False),
     (1, 1.0, _BOTH, True),
+    (Fraction(1, 2), 1, _BOTH, False),
+    (Fraction(7), 7, _BOTH, True),
     (True, "true", {"anyOf": [{"type": "boolean"}, {"type": "string"}]}, False),
     (True, 1, _BOTH, False),
     (["a "], ["a"], {"type": "array", "items": _TEXT}, True),
@@ -393,3 +396,68 @@ def test_a_plan_holds_no_secret() -> None:
     assert plan == (
         'only a plan was asked for; enter would run, a remark with {"note": "by [redacted]", "code": "[redacted]"}'
     )
+
+
+@pytest.mark.parametrize(("count", "same"), [(1, True), (30, True), (31, False), (1_000, False)])
+def test_a_long_run_of_marks_stays_as_it_is(count: int, same: bool) -> None:
+    """NFC orders up to 30 combining marks, as Unicode's Stream-Safe Text has them; to order more takes too long."""
+    for before in ("", "x" * 100):
+        one = f"{before}a\u0301" + "\u0323" * (count - 1) + "z"
+        other = f"{before}a" + "\u0323" * (count - 1) + "\u0301z"
+        whole: Any = {"type": "object"}
+        assert one == other or (write_loose(one, whole) == write_loose(other, whole)) is same
+
+
+@pytest.mark.parametrize("kind", [list, dict])
+def test_how_deep_a_kept_value_may_be(kind: type[Any]) -> None:
+    """32 levels are kept as they are, and a value with more as the text that a model reads."""
+    value, call = cast("Any", 7), make_call({})
+    for depth in range(1, 40):
+        value = [value] if kind is list else {"a": value}
+        assert write_outcome(Success(value), call).keys() == ({"v"} if depth <= 32 else {"t"})
+
+
+OLD: list[tuple[Any, Any, bool]] = [
+    (7, 7.0, True),
+    (7, "7", True),
+    (Decimal("7.00"), "7", True),
+    (True, "true", True),
+    (False, "FALSE ", True),
+    (True, False, False),
+    (False, 0, False),
+    ("a ", "a", True),
+    ([1], (1,), True),
+    ([1], [2], False),
+    (int("1" * 40), "1" * 40, True),
+    (int("1" * 41), "1" * 41, False),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "same"), OLD)
+def test_what_the_release_before_took_for_one(one: Any, other: Any, same: bool) -> None:
+    """Its digests find its rows: a number and its text are one, and so are a truth value and its word."""
+    for wrap in (_as_it_is, _in_a_list):
+        found = [find_old_digests(make_call({"value": wrap(each)}, "a"), b"")[1] for each in (one, other)]
+        assert (found[0] == found[1]) is same
+
+
+@pytest.mark.parametrize(("depth", "same"), [(190, True), (210, False)])
+def test_how_deep_the_release_before_looked(depth: int, same: bool) -> None:
+    """A value that is nested more deeply than 200 levels equalled nothing."""
+    value: Any = 7
+    for _ in range(depth):
+        value = [value]
+    one, other = (find_old_digests(make_call({"value": value}, "a"), b"") for _ in range(2))
+    assert (one == other) is same
+
+
+@pytest.mark.parametrize(("one", "other", "schema", "same"), LOOSE)
+def test_two_calls_are_alike_in_either_order(one: Any, other: Any, schema: Any, same: bool) -> None:
+    """It is the loose equality, asked of params without their digests."""
+    tool = Tool.from_schema(name="act", description="Act.", parameters=_take(schema), handler=_take)
+    for first, second in ((one, other), (other, one)):
+        assert are_alike(tool, {"value": first}, {"value": second}) is same
+
+
+def _take(value: Any) -> Any:
+    return {"type": "object", "properties": {"value": value}}

@@ -654,3 +654,66 @@ async def test_the_calls_of_an_agent_belong_to_its_conversation() -> None:
     assert await desk.ask("charge", "block", amount=7) == "outcome_unknown"
     assert await desk.ask("charge", "", amount=7) == "not_found"
     assert len(desk.done) == 2
+
+
+async def test_the_last_answers_of_replies_are_told_again() -> None:
+    """A pipeline keeps 100 of them: the same delivery runs no more, and the one before these runs again."""
+    desk = Desk()
+
+    async def ask(number: int) -> int:
+        await desk.pipeline(Call("charge", {"amount": number}, f"{number}", conversation="thread", reply="reply"))
+        return len(desk.done)
+
+    for number in range(101):
+        assert await ask(number) == number + 1
+    for number in range(1, 101):
+        assert await ask(number) == 101
+    assert await ask(0) == 102
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+@pytest.mark.parametrize("how", ["an hour", "more than an hour", "decided"])
+def test_what_is_over_takes_no_room(how: str, monkeypatch: pytest.MonkeyPatch, *, is_full: bool) -> None:
+    """A conversation that is decided or old leaves the memory, and what it took is free for others."""
+    monkeypatch.setattr("toolcall_pipeline.once.undecided._MAX_LOST", 2 if is_full else 100)
+    tools = ToolRegistry()
+
+    @tools.tool(verify=lambda call, key: None)
+    async def act(n: int) -> None: ...
+
+    kept = Conversations(max_bytes=8_000)
+    with FakeClock() as clock:
+        for _ in range(20):
+            for n in range(4):
+                call = Call("act", {"n": n}, conversation="c").resolved(act).validated({"n": n})
+                lost = Lost.of(call, call.params, "", liftable=False)
+                held = kept.add(call, lost)
+                assert (id(lost) in held.lost) is (how == "decided" or not is_full or n < 2)
+                assert lost.call is not None
+                if how == "decided":
+                    held.decide(lost)
+            clock.advance(3600.0 if how == "an hour" else 3700.0)
+            other = Call("act", {"n": 9}, conversation="other").resolved(act).validated({"n": 9})
+            known = Lost.of(other, other.params, "", liftable=False)
+            kept.add(other, known).decide(known)
+            assert len(kept) == 0
+        found = 0
+        for n in range(20):  # and no more is free than at the beginning: 1,000 bytes each
+            call = Call("act", {"n": n}, conversation=f"c{n}").resolved(act).validated({"n": n})
+            lost = Lost.of(call, call.params, "", liftable=False)
+            found += id(lost) in kept.add(call, lost).lost
+        assert found == 8
+
+
+def test_how_much_is_kept_for_verify() -> None:
+    """64 MB, which one call may fill by itself."""
+    tools = ToolRegistry()
+
+    @tools.tool
+    async def act(n: int) -> None: ...
+
+    call = Call("act", {"n": 1}, conversation="c").resolved(act).validated({"n": 1})
+    for size, is_kept in ((64 * 2**20 - 1_000, True), (64 * 2**20, False)):
+        lost = Lost("act", "a", ("a",), "", liftable=False, at=0.0, call=call, payload=size)
+        Conversations().add(call, lost)
+        assert (lost.call is not None) is is_kept

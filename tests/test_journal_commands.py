@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from html.parser import HTMLParser
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any
@@ -18,10 +19,11 @@ from click.testing import CliRunner
 
 import journal_tools
 from test_journal import record
-from toolcall_pipeline import Secret, ToolFailed, ToolRegistry
+from toolcall_pipeline import Call, Secret, ToolFailed, ToolRegistry
 from toolcall_pipeline.cli.commands import toolcall
 from toolcall_pipeline.journal import JournalFile, explain, read_forms, replay, summarise
 from toolcall_pipeline.journal.page import write_page
+from toolcall_pipeline.journal.summary import find_next
 from toolcall_pipeline.middlewares import Validate, standard
 from toolcall_pipeline.stores import SQLite
 
@@ -331,3 +333,54 @@ async def test_the_next_step_of_a_model(tmp_path: Path) -> None:
     }
     form = next(iter(read_forms(path)[0]))
     assert any("It sent the same call again" in each for each in explain(form, list(read_forms(path)[0])[:4]))
+
+
+REPLIES = [  # the calls of a conversation by reply, and the next steps after the names that no tool has
+    pytest.param(["ad", "add"], {"mended": 1}, id="the name that was suggested"),
+    pytest.param(["ad find", "add"], {"mended": 1}, id="a sibling of the failed call"),
+    pytest.param(["find ad", "find add"], {"mended": 1}, id="the right call beside another one"),
+    pytest.param(["ad fid", "find add"], {"mended": 2}, id="two failures of one reply"),
+    pytest.param(["ad", "find", "add"], {"another tool": 1}, id="another tool first"),
+    pytest.param(["ad find"], {"gave up": 1}, id="no reply follows"),
+    pytest.param(["ad ad"], {"gave up": 2}, id="twice in one reply"),
+]
+
+
+@pytest.mark.parametrize(("replies", "steps"), REPLIES)
+async def test_the_next_step_is_taken_in_the_next_reply(
+    replies: list[str], steps: dict[str, int], tmp_path: Path
+) -> None:
+    """A sibling of a failed call is no step after it, and in the next reply the call that answers it counts."""
+    path = tmp_path / "calls.db"
+    arguments = {"add": {"x": 1, "y": 1}, "ad": {"x": 1, "y": 1}, "find": {"name": "a"}, "fid": {"name": "a"}}
+    async with standard(journal_tools.tools, journal=path) as pipeline:
+        for number, names in enumerate(replies):
+            for name in names.split():
+                await pipeline(Call(name, arguments[name], conversation="a", reply=f"r{number}"))
+    forms = list(read_forms(path)[0])
+    assert dict(summarise(forms).next_steps["?"]) == steps
+    failed = next(form for form in forms if form["tool"] is None)
+    sentence = {
+        "mended": "which succeeded",
+        "another tool": "with another tool",
+        "gave up": "sent no other call",
+    }
+    assert any(sentence[next(iter(steps))] in each for each in explain(failed, forms))
+
+
+def test_a_reply_of_very_many_calls_is_looked_at_in_part() -> None:
+    """A model may fail a thousand times in a reply, and the time of a report is not the square of that."""
+
+    def form(reply: str) -> dict[str, Any]:
+        return {
+            "name": "ad",
+            "tool": None if reply == "r0" else "find",
+            "reply": reply,
+            "error": {},
+            "kind": "not_found",
+        }
+
+    failed, first = form("r0"), form("r1") | {"name": "find"}
+    rest = iter([form("r1") | {"name": "find"} for _ in range(1_000)])
+    assert find_next(failed, chain([form("r0")] * 1_000, [first], rest)) is first
+    assert len(list(rest)) > 800

@@ -908,3 +908,37 @@ async def test_successes_that_are_replayed() -> None:
         shop.answer = None
         assert await ask("3", amount=8) == {"n": 5}
     assert asked == [{"n": 1}, {"n": 2}, {"n": 2}, {"n": 2}, {"n": 3}]
+
+
+@pytest.mark.parametrize("answer", [None, ToolFailed("no"), ConnectionError(), FileNotFoundError()], ids=repr)
+@pytest.mark.parametrize("repeats", ["run", "replay"])
+@pytest.mark.parametrize("is_memory", [True, False])
+async def test_each_row_of_a_call_stays_for_as_long_as_answers_are_kept(
+    answer: Any, repeats: Any, monkeypatch: pytest.MonkeyPatch, *, is_memory: bool
+) -> None:
+    """Every row, of whichever kind and end, has the time `keep`: none goes sooner, and none stays for ever."""
+    written, put = list[tuple[str, float | None]](), Memory.put
+
+    def note(self: Memory, *changes: Any) -> int | None:
+        written.extend((key, ttl) for key, value, _, ttl in changes if value is not None)
+        return put(self, *changes)
+
+    class Another(Memory):
+        """A store that gets its rows as JSON."""
+
+    monkeypatch.setattr(Memory, "put", note)
+    with FakeClock() as clock:
+        shop = Shop(Memory() if is_memory else Another(), keep=100.0, repeats=repeats)
+        shop.answer = answer
+        for tool in ("charge", "wire", "pay", "put"):
+            await shop.ask(tool, tool)
+        for number, each in enumerate(await shop.ledger.undecided()):
+            assert await shop.ledger.resolve(each.id, landed=bool(number % 2))
+        assert {key[0] for key, _ in written} >= {"d", "i"}
+        assert {ttl for _, ttl in written} == {100.0}
+        done = len(shop.done)
+        clock.advance(99.0)
+        await shop.ask("put", "put")
+        assert len(shop.done) == done + isinstance(answer, ConnectionError | FileNotFoundError)
+        clock.advance(101.0)
+        assert [key async for key, _ in shop.store.scan()] == []

@@ -16,6 +16,7 @@ from toolcall_pipeline import (
     OutcomeUnknown,
     SetupError,
     Success,
+    ToolContext,
     ToolFailed,
     ToolRegistry,
     Transient,
@@ -218,3 +219,16 @@ def test_the_time_of_verify_is_a_number_of_seconds(seconds: Any) -> None:
         @tools.tool(verify=lambda call, key: True, verify_timeout=seconds)
         async def pay(n: int) -> None:
             raise AssertionError
+
+
+@pytest.mark.parametrize(("effect", "is_told"), [("mutating", True), ("keyed", False), ("idempotent", False)])
+async def test_only_what_may_happen_twice_is_to_be_checked(effect: Any, is_told: bool) -> None:
+    """A tool that may safely be called again is told to fail without the advice to check first."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect=effect, context=True)
+    async def act(context: ToolContext) -> None:
+        raise FileNotFoundError
+
+    outcome = await standard(tools, attempts=1).call("act", {}, conversation="c")
+    assert ("may have taken effect in part" in render(outcome)) is is_told

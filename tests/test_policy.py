@@ -358,6 +358,7 @@ DENY_LARGE = PolicyRule("deny", arguments=LARGE)
         ((PolicyRule("deny"),), "allow", ["rule 1"], True),
         ((PolicyRule("allow"), PolicyRule("deny")), "deny", ["rule 1"], False),
         ((PolicyRule("deny", principal="a"),), "deny", ["rule 1"], False),
+        ((PolicyRule("deny", principal="a"), PolicyRule("deny")), "allow", ["rule 1", "rule 2"], False),
         ((DENY_LARGE,), "allow", ["rule 1"], False),
         (
             (PolicyRule("deny", "x*"), DENY_LARGE, PolicyRule("deny", principal="a")),

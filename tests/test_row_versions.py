@@ -10,7 +10,7 @@ import pytest
 
 from toolcall_pipeline import Call, SetupError, Success, ToolContext, ToolRegistry, Unavailable
 from toolcall_pipeline.middlewares import Ledger, standard
-from toolcall_pipeline.once.row_versions import read_mark
+from toolcall_pipeline.once.row_versions import VERSION, read_mark
 from toolcall_pipeline.stores import Change, Memory, SQLite, StoreError
 from toolcall_pipeline.testing import FakeClock
 
@@ -204,3 +204,14 @@ async def test_a_row_of_a_later_release_stops_the_ledger(store: Any) -> None:
         with pytest.raises(StoreError, match="later release"):
             await till.ledger.undecided()
     assert till.done == [(1, "Ann")]
+
+
+@pytest.mark.parametrize("old", [None, "i/", "d/", "r/"])
+async def test_a_row_is_old_by_its_version_alone(store: Any, old: str | None) -> None:
+    """A store is looked through for rows of the release before only where one of its rows has an earlier version."""
+    rows = {f"{kind}{_ID}a": {"v": VERSION} for kind in ("i/", "d/", "r/")}
+    if old is not None:
+        rows[f"{old}{_ID}b"] = {"v": VERSION - 1}
+    await fill(store, rows)
+    async with store:
+        assert await read_mark(store) is (old is not None)

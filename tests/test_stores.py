@@ -79,6 +79,7 @@ WRONG: tuple[tuple[Change, ...], ...] = (
     (Change("a", b"", True),),
     (unchecked("a", b"", "1"),),
     (Change("a", b"", ANY, 0),),
+    (Change("a", b"", ANY, -1.0),),
     (Change("a", b"", ANY, float("nan")),),
     (Change("a", b"", ANY, float("inf")),),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from queue import SimpleQueue
@@ -61,12 +62,15 @@ async def test_memory_is_swept_when_the_keys_have_doubled() -> None:
         for number in range(1_023):
             await store.write(Change(f"new{number}", b""))
         assert repr(store) == "Memory(1024 keys)"
-        for number in range(1_023):
+        for number in range(1_022):
             await store.write(Change(f"old{number}", b"", ANY, 1.0))
+            if number == 1_000:
+                clock.advance(1.0)  # to look for them now would be to look at all keys with each write
         clock.advance(1.0)
-        assert repr(store) == "Memory(2047 keys)"
         await store.write(Change("b", b""))
-        assert repr(store) == "Memory(1025 keys)"
+        assert repr(store) == "Memory(2047 keys)"
+        await store.write(Change("c", b""))
+        assert repr(store) == "Memory(1026 keys)"
 
 
 @pytest.mark.parametrize("count", [0, 1, 499, 500, 501, 1_000])
@@ -208,6 +212,24 @@ async def test_while_a_store_is_away_one_call_tries(monkeypatch: pytest.MonkeyPa
             assert await store.get("b") is not None
 
 
+async def test_while_one_call_tries_the_others_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are refused at once for as long as that call may wait, and then the next one tries."""
+    now = [1_000.0]
+    monkeypatch.setattr(batched, "monotonic", lambda: now[0])
+    async with Far() as store:
+        inside: Any = store
+        store.running = OSError("away")
+        with pytest.raises(StoreError, match="away"):
+            await store.get("a")
+        inside._refuse_while_away()  # this one tries, and gets no answer
+        for since in (0.0, 2.5, 4.9):
+            now[0] = 1_000.0 + since
+            with pytest.raises(StoreError, match="away"):
+                await store.get("a")
+        now[0] = 1_005.0
+        assert await store.get("a") is not None
+
+
 class _Slow(OSError):
     """An error that takes its time to be told."""
 
@@ -218,3 +240,25 @@ class _Slow(OSError):
     def __str__(self) -> str:
         self.now[0], self.took = self.now[0] + self.took, 0.0
         return "away"
+
+
+@pytest.mark.parametrize("count", [1, 500, 511, 512, 513, 1_025])
+async def test_a_statement_has_less_than_a_thousand_values(count: int, tmp_path: Path) -> None:
+    """SQLite of before 3.32 takes 999; and a list of so many keys reads each page once."""
+    pages = list[Job]()
+
+    class Old(SQLite):
+        def _connect(self) -> sqlite3.Connection:
+            db = super()._connect()
+            db.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999)
+            return db
+
+        def _run(self, connection: sqlite3.Connection, jobs: Sequence[Job]) -> None:
+            pages.extend(job for job in jobs if isinstance(job, Page))
+            super()._run(connection, jobs)
+
+    async with Old(tmp_path / "a.db") as store:
+        changes = [Change(f"{number:04}", b"1", None) for number in range(count)]
+        assert await store.write(*changes) is not None
+        assert len([key async for key, _ in store.scan()]) == count
+        assert len(pages) == count // 500 + 1

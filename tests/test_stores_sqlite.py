@@ -103,6 +103,7 @@ NO_STORES: dict[str, tuple[Callable[[Path], object], str]] = {
     "in no folder": (lambda path: path.parent.rmdir(), "cannot be made"),
     "of another program": (_run("create table users (name)"), "of another program"),
     "marked by another program": (_run("pragma application_id = 7"), "of another program"),
+    "marked by another program, higher": (_run("pragma application_id = 2000000000"), "of another program"),
     "newer": (
         _run("create table entries (x)", "pragma application_id = 1952673907", "pragma user_version = 2"),
         "has schema 2, of a newer toolcall-pipeline; this one knows 1",
@@ -524,3 +525,79 @@ async def test_a_pipeline_opens_and_closes_the_store_that_a_stage_names(path: Pa
         assert await store.get("call_1") is not None
     with pytest.raises(SetupError, match="is not open"):
         await store.get("call_1")
+
+
+@pytest.mark.parametrize("boots", [True, False])
+@pytest.mark.parametrize("passed", [-100.0, 0.0, 5.0, 15.0, 1000.0])
+async def test_what_passes_between_two_processes(
+    path: Path, monkeypatch: pytest.MonkeyPatch, passed: float, *, boots: bool
+) -> None:
+    """A process that begins counts what the machine has counted since the mark; over a boot the wall, up to a lease."""
+    clocks = Clocks(monkeypatch)
+    async with SQLite(path) as store:
+        await store.write(Change("a", b"1"))
+    began = clocks.wall
+    monkeypatch.setattr(file_time, "_LAST", {})
+    clocks.wall += passed
+    if boots:
+        clocks.boot, clocks.up = "second", 10.0
+    else:
+        clocks.up += max(0.0, passed)
+    async with SQLite(path) as store:
+        inside: Any = store
+        counted = min(15.0, max(0.0, passed)) if boots else max(0.0, passed)
+        assert inside._time.at - began == counted
+
+
+def test_the_time_of_so_many_files_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that tells no boot loses no time of 256 files that one process had open, and keeps no more."""
+    clocks, remembered = Clocks(monkeypatch), dict[object, object]()
+    monkeypatch.setattr(file_time, "_LAST", remembered)
+    clocks.boot = ""
+    db = sqlite3.connect(":memory:")
+    first = file_time.FileTime(db, 0).at
+    for number in range(1, 256):
+        file_time.FileTime(db, number)
+    clocks.up += 1000.0
+    assert file_time.FileTime(db, 0).at == first + 1000.0
+    for number in range(1000):
+        file_time.FileTime(db, f"{number}")
+        assert len(remembered) <= 256
+    db.close()
+
+
+async def test_a_file_is_marked_once_a_second(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mark is less than a second behind a confirmed write, and is not written with each of them."""
+    clocks = Clocks(monkeypatch)
+    async with SQLite(path) as store:
+        began, marks = clocks.wall, list[float]()
+        for _ in range(9):
+            await store.write(Change("a", b"1"))
+            db = sqlite3.connect(path)
+            marks.append(db.execute("select at from clock").fetchone()[0] - began)
+            db.close()
+            clocks.advance(0.25)
+    assert marks == [0.0] * 4 + [1.0] * 4 + [2.0]
+
+
+async def test_a_connection_that_broke_is_made_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store goes on, and still knows its file: it takes no other one for it that came meanwhile."""
+    async with SQLite(path) as store:
+        inside: Any = store
+        for is_replaced in (False, True):
+            await store.write(Change("a", b"1"))
+            with monkeypatch.context() as patch:
+                patch.setattr(store, "_transact", _break)
+                with pytest.raises(StoreError, match="broke"):
+                    await store.write(Change("a", b"2"))
+            inside._try_at = 0.0
+            if not is_replaced:
+                assert await store.get("a") is not None
+                continue
+            await anyio.Path(path).unlink()
+            with pytest.raises(StoreError, match="removed or replaced"):
+                await store.get("a")
+
+
+def _break(*_: object) -> None:
+    raise sqlite3.OperationalError("broke")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.mutants import TESTS, find_modules, find_tests
+from benchmarks.mutants import ROOT, TESTS, find_modules, find_tests
 
 
 @pytest.mark.parametrize("room", TESTS)
@@ -11,6 +11,11 @@ def test_rooms_and_tests_of_the_table_exist(room: str) -> None:
     tests = find_tests(room)
     assert find_modules(room)
     assert len(tests) == len(set(tests)) >= len(TESTS[room].split())
+
+
+def test_each_room_of_the_package_stands_in_the_table() -> None:
+    """A room that the table lacks would be measured by the few tests that have its name, and its figure too low."""
+    assert sorted(TESTS) == sorted(each.parent.name for each in (ROOT / "pipeline").glob("*/__init__.py"))
 
 
 def test_a_pattern_without_a_file_ends_the_run() -> None:

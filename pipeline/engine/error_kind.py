@@ -48,7 +48,7 @@ class ErrorKind:
             ``ran``; or neither is said (``unsaid``, the default).
     """
 
-    __slots__ = ("_change", "_times", "_wording")  # no fields: they are no part of the error
+    __slots__ = ("_change", "_maker", "_times", "_wording")  # no fields: they are no part of the error
     fixable_by: ClassVar[FixableBy]
     category: ClassVar[Category]
     error_type: ClassVar[ErrorType]
@@ -100,6 +100,15 @@ class ErrorKind:
     def since_last(self, change: str) -> Self:
         """A copy that tells the model what changed."""
         return self._with("_change", change)
+
+    @property
+    def maker(self) -> object:
+        """The stage that made it of a result, where its kind does not say so. None: its kind and its cause say it."""
+        return getattr(self, "_maker", None)
+
+    def made_by(self, stage: object) -> Self:
+        """A copy that knows the stage that made it: a call without a record names it in the log."""
+        return self._with("_maker", stage)
 
     def _with(self, name: str, value: object) -> Self:
         copy = self.changed()

@@ -14,7 +14,7 @@ from ..engine.report.json_form import Form, read_form
 from ..messages import render
 from ..messages.values import elide_middle
 from .faults import find_fault
-from .summary import name_next_step
+from .summary import find_next, name_next_step
 
 _SHOWN: Final = 2_000  # characters of arguments, of a value, or of a text
 _SHORT: Final = 200
@@ -161,10 +161,10 @@ def _say_next(form: Form, conversation: Sequence[Form]) -> Iterator[str]:
     place = next((place for place, each in enumerate(conversation) if each == form), None)
     if place is None:
         return
-    if place + 1 == len(conversation):
+    following = find_next(form, conversation[place + 1 :])
+    if following is None:
         yield "It sent no other call in this conversation."
     else:
-        following = conversation[place + 1]
         yield _NEXT[name_next_step(form, following)]
         yield f"(That is the call {_quote(following['id'])} of {_quote(following['name'])}.)"
 

@@ -113,12 +113,7 @@ class Chain:
 
     def is_answered_by(self, form: Form) -> bool:
         """Whether a later call is an attempt to mend this failure."""
-        if form["reply"] and form["reply"] == self.last["reply"]:
-            return False
-        last = self.last
-        if last["tool"] is not None:
-            return bool(form["tool"] == last["tool"])
-        return bool(form["name"] == last["name"] or form["tool"] in self.suggested)
+        return is_answer(self.last, form, self.suggested)
 
 
 @attrs.define
@@ -195,6 +190,20 @@ class Recoveries:
                 for (kind, tool, wording), each in self.list_groups()
             ],
         }
+
+
+def is_of_reply(form: Form, other: Form) -> bool:
+    """Whether two calls of a conversation are known to be of one reply of the model."""
+    return bool(form["reply"] and form["reply"] == other["reply"])
+
+
+def is_answer(failed: Form, form: Form, suggested: Sequence[str]) -> bool:
+    """Whether a later call of the conversation is an attempt to mend a failure, whose text suggested these names."""
+    if is_of_reply(failed, form):
+        return False
+    if failed["tool"] is not None:
+        return bool(form["tool"] == failed["tool"])
+    return bool(form["name"] == failed["name"] or form["tool"] in suggested)
 
 
 def list_suggestions(form: Form) -> Sequence[str]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import attrs
 
 from ..engine.report.json_form import Form
 from .faults import find_fault
-from .recovery import NO_TOOL, Recoveries, Share, list_suggestions
+from .recovery import NO_TOOL, Recoveries, Share, is_answer, is_of_reply, list_suggestions
 
 _PERCENTILES: Final = (0.5, 0.9, 0.99)
+_MOST_CALLS: Final = 100  # of a reply that are looked at for the answer to a failure: else the time is quadratic
 _MOST_NAMES: Final = 1_000  # principals, and the like; those beyond are counted together
 _REST: Final = "(others)"
 _MOST_TIMES: Final = 100_000  # durations of one tool that are kept for its percentiles
@@ -164,32 +166,66 @@ def summarise(forms: Iterable[Form], dropped: int = 0) -> Summary:
         dropped: How many more there were.
     """
     found = Summary(dropped=dropped)
-    open_failures: dict[tuple[str, str], Form] = {}  # the last call of each conversation, if it failed
+    replies: dict[tuple[str, str], _Reply] = {}  # the last one of each conversation that has an open failure
     for form in forms:
         _add(found, form)
         found.recovery.add(form)
-        if form["conversation"]:
-            key = form["principal"], form["conversation"]
-            before = open_failures.pop(key, None)
-            if before is not None:
-                found.next_steps[_name(before)][name_next_step(before, form)] += 1
-            if form["outcome"] == "failure":
-                open_failures[key] = form
-    for form in open_failures.values():
-        found.next_steps[_name(form)]["gave up"] += 1
+        if not form["conversation"]:
+            continue
+        key = form["principal"], form["conversation"]
+        reply = replies.pop(key, None)
+        if reply is None or not is_of_reply(reply.calls[-1], form):
+            failed = [] if reply is None else reply.end(found)
+            reply = _Reply(failed)
+        reply.calls.append(form)
+        if reply.failed or reply.calls[0]["outcome"] == "failure":
+            replies[key] = reply
+    for reply in replies.values():
+        for form in reply.end(found):
+            found.next_steps[_name(form)]["gave up"] += 1
     return found
 
 
+@attrs.frozen(eq=False)
+class _Reply:
+    """The calls of one reply, as far as they matter, and the failures of the reply before it."""
+
+    failed: list[Form]
+    calls: list[Form] = attrs.field(factory=list[Form])
+
+    def end(self, found: Summary) -> list[Form]:
+        """Count the next steps of the failures before it. Returns its own failures."""
+        for form in self.failed:
+            following = find_next(form, self.calls)
+            if following is not None:
+                found.next_steps[_name(form)][name_next_step(form, following)] += 1
+        return [form for form in self.calls if form["outcome"] == "failure"]
+
+
+def find_next(failed: Form, later: Iterable[Form]) -> Form | None:
+    """The next step after a failure, among the later calls of its conversation.
+
+    That is the first call of the next reply that answers the failure, among its first 100, else its first call.
+    """
+    suggested = list_suggestions(failed)
+    first: Form | None = None
+    of_others = (form for form in later if not is_of_reply(failed, form))
+    for form in islice(of_others, _MOST_CALLS):
+        if first is not None and not is_of_reply(first, form):
+            break
+        if is_answer(failed, form, suggested):
+            return form
+        first = first or form
+    return first
+
+
 def name_next_step(failed: Form, following: Form) -> str:
-    """The next step of a model after a call that failed, by its next call."""
-    same_tool = failed["name"] == following["name"] or (
-        failed["tool"] == following["tool"] if failed["tool"] else following["tool"] in list_suggestions(failed)
-    )
+    """The next step of a model after a call that failed, by the call that `find_next` finds."""
     if failed["name"] == following["name"] and failed.get("arguments") == following.get("arguments"):
         return "same again" if "arguments" in failed else "the same tool"
-    if following["outcome"] == "success":
-        return "mended" if same_tool else "another tool"
-    return "failed again" if same_tool else "another tool"
+    if not is_answer(failed, following, list_suggestions(failed)):
+        return "another tool"
+    return "mended" if following["outcome"] == "success" else "failed again"
 
 
 def find_percentiles(seconds: list[float]) -> dict[str, float]:

@@ -140,7 +140,7 @@ class _Form:
             return _WORDS[value]
         if kind is float or kind is Decimal or kind is Fraction:
             return self._number(value)
-        if depth <= 0:
+        if not depth:
             raise NotPlainError("nested too deeply")
         inner = depth - 1
         if kind is dict:

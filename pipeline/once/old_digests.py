@@ -81,7 +81,7 @@ def _canonical(value: object, depth: int) -> Any:
     form = _NO_SCALAR if kind is dict or kind is list else _scalar(value)
     if form is not _NO_SCALAR:
         return form
-    if depth <= 0:
+    if not depth:
         raise NotPlainError("nested too deeply")
     inner = depth - 1
     if isinstance(value, Enum):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from math import inf
 from pathlib import Path
 
 from ..base import timing
@@ -47,7 +48,7 @@ class FileTime:
         if len(_LAST) >= _MANY:
             _LAST.clear()
         _LAST[file] = self
-        self._marked = -_MARK_EVERY
+        self._marked = -inf
         if found is None:  # who only reads leaves the file as it is
             self.mark(db)
 

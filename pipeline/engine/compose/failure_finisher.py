@@ -107,7 +107,8 @@ class FailureFinisher:
         if type(error) is OutcomeUnknown:
             error = self._without_closed(error)
         if mask is not None and not (type(error) is InvalidParams and error.schema is not None):
-            error = mask.error(error)  # a parser makes its texts without secrets
+            masked = mask.error(error)  # a parser makes its texts without secrets
+            error = masked if masked is error else masked.made_by(error.maker)
         self._log(call, tool, error, mask, decision)
         return self._give(call, reached, error, outcome)
 
@@ -178,6 +179,9 @@ class FailureFinisher:
         """The stage that decided inside of the first checks, as far as the error shows it: no record was kept."""
         if isinstance(error, Denied) and any(stage.name == error.by for stage in self.inner):
             return error.by
+        for stage in self.inner:
+            if stage.obj is error.maker:
+                return stage.name
         told = error.reason if isinstance(error, Unavailable) else error.kind
         for stage in reversed(self.inner):
             if told in stage.placement.decides:

@@ -120,7 +120,7 @@ class Runner:
     ) -> None:
         self.wording = wording
         observers = [stage for stage in stages if stage.role == "observe"]
-        # Asked by the guards, and no frame.
+        # The guards ask a switchboard. It is no stage of the chain.
         board: Board | None = next((stage.obj for stage in stages if stage.placement.closes_tools), None)
         inner = _list_inner(stages)
         leading = next(place for place, stage in enumerate(inner) if stage.role != "check")
@@ -134,8 +134,7 @@ class Runner:
         self.begin_turn: _BeginTurn = getattr(observers[0].obj, "begin_turn", _no_turn) if observers else _no_turn
         self._resolver_name = None if first is None else first.name
         self._resolver: _Check = _unchanged if first is None else first.run
-        self._checks: tuple[_Check, ...] = tuple(stage.run for stage in checks)
-        self._check_names = tuple(stage.name for stage in checks)
+        self._checks: tuple[tuple[_Check, str], ...] = tuple((stage.run, stage.name) for stage in checks)
         self._registries = registries
         told = (getattr(stage.obj, "foreign_text", None) for stage in stages if stage.placement.kind == "classify")
         foreign_text: ForeignText = next(filter(None, told), "withhold")
@@ -221,12 +220,11 @@ class Runner:
                     return await self._run_recorded(report, verdict, request)
             if type(verdict) is _FAILURE:
                 return self._finish(call, reached, verdict, None, None, (self._leading[0].name, ""))
-            for check in self._checks:
+            for check, name in self._checks:
                 reached = verdict
                 verdict = check(reached)
                 if type(verdict) is _FAILURE:
-                    decider = self._check_names[self._checks.index(check)]
-                    return self._finish(call, reached, verdict, None, None, (decider, ""))
+                    return self._finish(call, reached, verdict, None, None, (name, ""))
                 if type(verdict) is _SUCCESS:
                     verdict = unwrap_call(verdict)
             reached = verdict

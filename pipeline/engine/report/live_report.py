@@ -232,11 +232,6 @@ class StreamedReport(LiveReport):
             for listener in self._audience.listeners:
                 notify(listener.call_ends, record)
 
-    def find(self, call: Any) -> None:
-        """See `LiveReport.find`."""
-        super().find(call)
-        self._redacted = None  # it was made before this was known
-
     def add_decision(self, attempt: int, wait: float | None, reason: str) -> None:
         """See `LiveReport.add_decision`."""
         super().add_decision(attempt, wait, reason)
