@@ -29,6 +29,7 @@ _NEGATIVE_ZERO = re.compile(r"-0(?![.\deE])")
 _ALIKE: Final = bytes.maketrans(b"123456789.E", b"0000000000e")
 _LONG: Final = b"0" * 17
 _IS_SPELT: Final = re.compile(r"[0-9](?:[.eE]|[0-9]{16})")  # text without it holds integers that have one spelling
+_FEW: Final = 16  # objects that are compared as fast while they are read
 _LEAST: Final = 1e-6  # what a float changes of a number; less is behind its seventeenth digit, or no amount of anything
 _AMBIGUOUS: Final = float("nan")  # later refused as a Decimal
 # The spelling of each number, by the float that pydantic makes of it. Set only while arguments are read that hold a
@@ -64,14 +65,14 @@ def refuse_twins(text: str, read: object = None) -> MalformedCall | None:
         text: The text.
         read: The object that a parser read from it; one with a name for each colon has none twice. None: not known.
     """
-    if is_object(read) and _has_names(text, len(read)):
-        return None
+    if is_object(read):
+        if text.count(":") <= len(read):
+            return None
+        objects = text.count("{")  # or fewer: a bracket may stand in a string
+        names = len(read) if objects == 1 else _count_names(text) if objects > _FEW else 0
+        if names and _has_names(text, names):
+            return None
     try:
-        if is_object(read):  # pydantic reads no text that is too deep
-            found: list[JsonObject] = []  # each object with one value for each name; the hook puts None in its place
-            json.JSONDecoder(object_hook=found.append, parse_int=len, parse_float=len, parse_constant=len).decode(text)
-            if _has_names(text, sum(map(len, found))):
-                return None
         _DECODER.decode(refuse_deep(text))
     except TwinError:
         return MalformedCall("an object has one name twice")
@@ -80,10 +81,15 @@ def refuse_twins(text: str, read: object = None) -> MalformedCall | None:
     return None
 
 
+def _count_names(text: str) -> int:
+    """Count the names in all objects of JSON text, those that an object has twice once. All of it in C."""
+    objects: list[JsonObject] = []  # without those in them, in whose place the hook puts None
+    json.JSONDecoder(object_hook=objects.append, parse_int=len, parse_float=len, parse_constant=len).decode(text)
+    return sum(map(len, objects))
+
+
 def _has_names(text: str, count: int) -> bool:
     """Whether JSON text certainly has at most so many names, without reading it."""
-    if text.count(":") <= count:
-        return True
     # A colon in a string seldom follows a quote. Where no backslash stands for itself, one before a quote makes it part
     # of a string.
     joined = text.encode("utf-8", "surrogatepass").translate(None, b" \t\r\n")

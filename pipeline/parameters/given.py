@@ -26,6 +26,7 @@ _LIST: Any = list  # type checkers do not accept a variable as a type
 _INSTANCE_OF: Any = InstanceOf
 _TEXTS: Final = (str, bytes, bytearray)
 _NAMES: Final = frozenset((str,))
+_FEW: Final = 16  # values that are looked at as fast one by one
 _DICT: Any = dict
 _DICTS: Final = frozenset((_DICT,))
 _values: Callable[[dict[str, Any]], Iterable[Any]] = _DICT.values
@@ -55,7 +56,7 @@ def is_json(value: object, arrays: tuple[type, ...] = (list,)) -> bool:
             return False
         if not _SCALARS.issuperset(map(type, inner)) and id(part) not in seen:  # most hold nothing but scalars
             seen.add(id(part))
-            if not _are_flat(inner):
+            if len(inner) <= _FEW or not _are_flat(inner):
                 parts += inner
     return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any, Final, NamedTuple, cast
 
@@ -21,9 +21,10 @@ _FEW_VALUES = 32  # a flat object with at most so many values is measured by its
 _SHORT = 1_000  # characters of each of these texts
 _UTF8 = 4  # bytes that a character takes at most
 SCALARS = frozenset((int, float, bool, type(None)))
-_HOLDERS = frozenset((dict, list))
-_PLAIN = SCALARS | _HOLDERS | {str}
+_PLAIN = SCALARS | {str, dict, list}
+_FEW = 16  # values that are measured as fast one by one
 _DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
+_values: Callable[[dict[Any, Any]], Iterable[Any]] = _DICT.values
 
 
 class Size(NamedTuple):
@@ -161,15 +162,13 @@ def measure(value: object, limits: Limits) -> Size:
     size = depth = keys = 0
     level: list[Any] = [value]
     while level:
-        plain = _measure_plain(level, most[0] - size)
-        if plain is not None and size + plain.bytes <= most[0] and keys + plain.keys <= most[2]:
-            size += plain.bytes
-            keys += plain.keys
-            depth += bool(plain.held)
-            level = list(chain.from_iterable(plain.held)) if depth <= most[1] else []
-            continue
+        many = _measure_many(level, most[0] - size, most[2] - keys) if len(level) > _FEW else None
         below: list[Any] = []
         nested = False
+        if many is not None:
+            found, below = many
+            size, nested, keys = size + found.bytes, found.depth > 0, keys + found.keys
+            level = []
         for each in level:
             if isinstance(each, str):
                 size += len(each) if each.isascii() else len(each.encode("utf-8", "surrogatepass"))
@@ -194,27 +193,21 @@ def measure(value: object, limits: Limits) -> Size:
     return Size(size, depth, keys)
 
 
-class _Level(NamedTuple):
-    """What `_measure_plain` found: bytes of the texts, names and items, and the iterables that give the next level."""
-
-    bytes: int
-    keys: int
-    held: list[Any]
-
-
-def _measure_plain(level: list[Any], room: int) -> _Level | None:
-    """Measure the values of one level in C; None if one is not of JSON's own types, or the texts exceed the room."""
+def _measure_many(level: list[Any], most_bytes: int, most_keys: int) -> tuple[Size, list[Any]] | None:
+    """Measure one level in C, and list the next; None if a value is not of JSON's own types, or they break a limit."""
     kinds = set(map(class_of, level))
     if not _PLAIN.issuperset(kinds):
         return None
-    texts = [each for each in level if class_of(each) is str] if str in kinds else []
-    size = sum(map(len, texts))
-    if size > room:
-        return None
-    if not all(map(str.isascii, texts)):
+    texts, objects, arrays = (
+        [each for each in level if class_of(each) is kind] if kind in kinds else [] for kind in (str, dict, list)
+    )
+    size, keys = sum(map(len, texts)), sum(map(len, chain(objects, arrays)))
+    if size <= most_bytes and not all(map(str.isascii, texts)):
         size = sum(len(each.encode("utf-8", "surrogatepass")) for each in texts)
-    held = [each for each in level if class_of(each) in _HOLDERS] if not _HOLDERS.isdisjoint(kinds) else []
-    return _Level(size, sum(map(len, held)), held + [each.values() for each in held if class_of(each) is _DICT])
+    if size > most_bytes or keys > most_keys:
+        return None
+    below = list(chain.from_iterable(chain(objects, arrays, map(_values, objects))))
+    return Size(size, bool(objects or arrays), keys), below
 
 
 def limit_found(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:

@@ -37,6 +37,7 @@ _MAX_EXPECTED = 1_000  # places inside of parameters that are kept
 _MAX_NAME = 100  # characters of the name of one
 _OPENING = ("{", "[")  # the beginning of text that may hold an object or an array
 _CONTAINERS = frozenset((dict, list, tuple, set))
+_FEW = 16  # items that are copied as fast one by one
 _DICTS: frozenset[type[Any]] = frozenset((dict,))
 _values: Callable[[dict[str, Any]], Iterable[Any]] = _DICT.values
 _copy_dict: Callable[[Any], Any] = _DICT.copy
@@ -379,15 +380,14 @@ def _copy(value: Any, known: dict[int, Any]) -> Any:
         return made
     if kind is dict:
         made = known[id(value)] = _copy_dict(value)
-        if not _CONTAINERS.isdisjoint(map(type, value.values())):
-            for key, each in value.items():
-                if type(each) in _CONTAINERS:
-                    made[key] = _copy(each, known)
+        for key, each in value.items():
+            if type(each) in _CONTAINERS:
+                made[key] = _copy(each, known)
     elif kind is list:
-        flat = _copy_flat(value, known)
-        made = known[id(value)] = [] if flat is None else flat
-        if flat is None:
-            made += [_copy(each, known) if type(each) in _CONTAINERS else each for each in value]
+        made = known[id(value)] = []
+        made += (_copy_flat(value, known) if len(value) > _FEW else None) or [
+            _copy(each, known) if type(each) in _CONTAINERS else each for each in value
+        ]
     else:
         made = known[id(value)] = kind(_copy(each, known) for each in value)
     return made
