@@ -384,22 +384,26 @@ def _copy(value: Any, known: dict[int, Any]) -> Any:
             if type(each) in _CONTAINERS:
                 made[key] = _copy(each, known)
     elif kind is list:
-        made = known[id(value)] = []
-        made += (_copy_flat(value, known) if len(value) > _FEW else None) or [
-            _copy(each, known) if type(each) in _CONTAINERS else each for each in value
-        ]
+        made = known[id(value)] = value.copy()
+        if len(value) <= _FEW or not _copy_many(made, known):
+            for place, each in enumerate(value):
+                if type(each) in _CONTAINERS:
+                    made[place] = _copy(each, known)
     else:
         made = known[id(value)] = kind(_copy(each, known) for each in value)
     return made
 
 
-def _copy_flat(items: list[Any], known: dict[int, Any]) -> list[Any] | None:
-    """Copy a list of scalars, or of dicts that hold nothing else and occur once; None for any other. All of it in C."""
+def _copy_many(items: list[Any], known: dict[int, Any]) -> bool:
+    """Put copies in the place of items, in C, if each is a scalar, or each a dict of scalars that occurs once."""
     kinds = set(map(type, items))
-    if _DICTS.issuperset(kinds) and _CONTAINERS.isdisjoint(map(type, chain.from_iterable(map(_values, items)))):
-        made = list(map(_copy_dict, items))
-        copies = dict(zip(map(id, items), made, strict=True))
-        if len(copies) == len(items) and known.keys().isdisjoint(copies):
-            known.update(copies)
-            return made
-    return items.copy() if _CONTAINERS.isdisjoint(kinds) else None
+    if _CONTAINERS.isdisjoint(kinds):
+        return True
+    if not (_DICTS.issuperset(kinds) and _CONTAINERS.isdisjoint(map(type, chain.from_iterable(map(_values, items))))):
+        return False
+    copies = dict(zip(map(id, items), map(_copy_dict, items), strict=True))
+    if len(copies) < len(items) or not known.keys().isdisjoint(copies):
+        return False
+    known.update(copies)
+    items[:] = copies.values()
+    return True
