@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal, Union, cast
 
 import pytest
 from hypothesis import given
@@ -21,6 +21,7 @@ from toolcall_pipeline.parameters.limits import count_problems, measure
 from toolcall_pipeline.parameters.schema_limits import _MOST, Growth  # pyright: ignore[reportPrivateUsage]  # what is counted
 from toolcall_pipeline.parameters.tool_parameters import Parameters
 
+NO_LIMITS = Limits(bytes=None, depth=None, keys=None)
 Expr = Union["Add", "Mul", int]
 Tagged = Annotated[Union["Plus", "Times"], Field(discriminator="op")]
 
@@ -271,6 +272,23 @@ def test_text_and_mapping_are_measured_alike(sent: dict[str, Any]) -> None:
         assert refuse(form, Limits(depth=size.depth, keys=max(1, size.keys))) is None
         assert size.depth == 1 or refuse(form, Limits(depth=size.depth - 1)) is not None
         assert size.keys <= 1 or refuse(form, Limits(keys=size.keys - 1)) is not None
+
+
+def with_tuples(value: Any) -> Any:
+    """The value with a tuple for each list, which is measured value by value."""
+    if isinstance(value, dict):
+        return {name: with_tuples(each) for name, each in cast("dict[str, Any]", value).items()}
+    return tuple(map(with_tuples, cast("list[Any]", value))) if isinstance(value, list) else value
+
+
+@given(JSON, st.integers(0, 300), st.integers(1, 6), st.integers(0, 300))
+def test_values_of_json_are_measured_as_others_are(sent: Any, size: int, depth: int, keys: int) -> None:
+    """A whole level at once gives what its values give one by one, and the same refusal."""
+    many = ["é", *[sent] * 20]
+    assert measure(many, NO_LIMITS) == measure(with_tuples(many), NO_LIMITS)
+    limits = Limits(bytes=max(1, size), depth=depth, keys=max(1, keys))
+    at_once, one_by_one = limits.check_value(many), limits.check_value(with_tuples(many))
+    assert str(at_once and render(Failure(at_once))) == str(one_by_one and render(Failure(one_by_one)))
 
 
 @pytest.mark.parametrize("depth", [1, 4, 5])

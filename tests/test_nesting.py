@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolcall_pipeline.base import nesting
-from toolcall_pipeline.base.nesting import MOST_LEVELS, TooDeepError, is_deep, refuse_deep
+from toolcall_pipeline.base.nesting import MOST_LEVELS, TooDeepError, empty_strings, is_deep, is_shallow, refuse_deep
 from toolcall_pipeline.cli.run.calls_file import parse_line
 from toolcall_pipeline.mcp import jsonrpc
 from toolcall_pipeline.messages.values import write_data
@@ -33,6 +33,48 @@ def test_text_has_at_most_200_levels(holes: str, levels: int, deep: bool) -> Non
             refuse_deep(text)
     else:
         assert is_deep(json.loads(refuse_deep(text))) is False
+
+
+def count_levels(text: str) -> int:
+    """The levels of brackets outside of strings, character by character."""
+    depth = deepest = 0
+    is_string = is_escaped = False
+    for each in text:
+        if is_escaped or each == '"':
+            is_string, is_escaped = is_string ^ (not is_escaped), False
+        elif is_string:
+            is_escaped = each == "\\"
+        elif each in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif each in "]}":
+            depth -= 1
+    return deepest
+
+
+@given(st.text('[]{}""\\,:1é\ud800', max_size=40), st.integers(0, 6))
+def test_levels_are_counted_in_any_text(text: str, most: int) -> None:
+    """As character by character, whether the text is JSON or not."""
+    assert is_shallow(text, most) == (count_levels(text) <= most)
+
+
+@given(st.text('[]{}""\\,:1é\ud800', max_size=40))
+def test_strings_are_emptied_wherever_they_end(text: str) -> None:
+    """All brackets that are left are those outside of strings, also where a string does not end."""
+    emptied = empty_strings(text)
+    assert count_levels(emptied) == count_levels(text)
+    assert empty_strings(emptied) == emptied
+
+
+@pytest.mark.parametrize(
+    "item", ['{"a": "é", "b\\n": [""]}', '{"a": "[\\\\", "b": [{}, "]\\""]}', '{"a": [{}, [1]], "": "x"}']
+)
+def test_many_values_are_as_deep_as_one(item: str) -> None:
+    """Many objects side by side are no deeper than one, with or without escapes."""
+    text = f"[{', '.join([item] * 300)}]"
+    levels = count_levels(text)
+    assert is_shallow(text, levels)
+    assert not is_shallow(text, levels - 1)
 
 
 def test_only_the_value_that_begins_there_is_measured() -> None:

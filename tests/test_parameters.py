@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from collections import OrderedDict
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import attrs
 import pytest
@@ -15,8 +16,10 @@ from support import nothing
 from toolcall_pipeline import Call, InvalidParams, MalformedCall, Problem, Repair, SetupError, Tool, ToolRegistry, tool
 from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.parameters import RULES, Parameters, Rule, read_arguments
+from toolcall_pipeline.parameters.given import is_json
 from toolcall_pipeline.parameters.reading import read_literal
 from toolcall_pipeline.parameters.schema import find_target, resolve_ref
+from toolcall_pipeline.parameters.tool_parameters import copy_containers
 
 ALL = frozenset(RULES)
 SCHEMA: dict[str, Any] = {
@@ -293,6 +296,8 @@ def test_a_missing_parameter_of_a_nested_object_is_described() -> None:
         '{"path": "a", "path": "b", "more": "no object"}',
         '{"path": "a:", "more": {"x": [{"y": 1, "y": 2}]}}',
         '{"path": {"y": 1, "y": 2}}',
+        '{"path": "a:", "more": {"x": [' + '{"y": 1}, ' * 20 + '{"y": 1, "y": 2}]}}',
+        '{"path": "a:", "more": {"x": [' + '{"y": "\\":"}, ' * 20 + '{"y": 1, "\\u0079": 2}]}}',
     ],
 )
 @pytest.mark.parametrize("raw", [False, True])
@@ -311,3 +316,51 @@ def test_a_name_that_stands_twice_is_refused(text: str, raw: bool) -> None:
     error = run.call_sync("delete", text).failure()
     assert error == MalformedCall("an object has one name twice")
     assert run.call_sync("delete", '{"path": "c:", "more": {"x": {"path": 1}}}').unwrap() == ("done" if raw else "c:")
+
+
+@pytest.mark.parametrize(
+    "item", [{"a": "x"}, {"a": [1]}, {1: 2}, {"a": (1,)}, {"a": b"x"}, OrderedDict(a=1), 1, [1], (1,), None, object()]
+)
+def test_a_value_is_json_among_many_if_it_is_json_alone(item: Any) -> None:
+    """Many objects are looked at together, and one that no model can send is found among them."""
+    many = [{"a": 1}, {"b": None}] * 20
+    assert is_json({"x": [*many, item]}) == is_json(item)
+
+
+LEAVES = st.fixed_dictionaries({"a": st.integers(), "b": st.text(max_size=2)})
+ITEMS = st.lists(LEAVES | st.integers() | st.lists(st.integers(), max_size=2) | st.just((1, {2})), max_size=4)
+
+
+def list_containers(value: Any) -> list[Any]:
+    """All dicts and lists in a value, in the order in which they stand there."""
+    held = cast("dict[str, Any] | list[Any]", value)
+    if not isinstance(value, (dict, list)):
+        return []
+    inner = list(held.values()) if isinstance(held, dict) else held
+    return [held, *(found for each in inner for found in list_containers(each))]
+
+
+@given(st.dictionaries(st.text(max_size=2), ITEMS | LEAVES, max_size=3), st.lists(st.integers(0, 40), max_size=3))
+def test_a_copy_shares_no_container_and_keeps_what_stands_twice(params: dict[str, Any], twice: list[int]) -> None:
+    """Each list and dict is copied once, however often it stands in the params."""
+    many: list[Any] = [{"at": place} for place in range(20)]
+    params = {"first": many[0], **params, "many": many, "numbers": list(range(20))}
+    known = list_containers(params)
+    for place, index in enumerate(twice):
+        params[f"again {place}"] = known[index % len(known)] if index % len(known) else [{"a": 1}]
+    params["all"] = [each for each in known[1:] if isinstance(each, dict)] * 2
+    copied = copy_containers(params)
+    assert copied == params
+    sent, made = list_containers(params), list_containers(copied)
+    assert {id(each) for each in sent}.isdisjoint(map(id, made))
+    assert [[each is other for other in sent] for each in sent] == [[each is other for other in made] for each in made]
+
+
+def test_a_copy_of_what_holds_itself_holds_itself() -> None:
+    """As deep as that is."""
+    params: dict[str, Any] = {"items": [{"a": 1}]}
+    params["items"].append(params)
+    copied = copy_containers(params)
+    assert copied["items"][1] is copied
+    assert copied["items"][0] == {"a": 1}
+    assert copied["items"][0] is not params["items"][0]

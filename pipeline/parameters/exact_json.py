@@ -24,9 +24,12 @@ from .schema import JsonObject, is_object
 NUMBER: Final[re.Pattern[str]] = re.compile(r"-?(?:0|[1-9][0-9]{0,40})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
 _MAX_DIGITS = 16  # of a number such as 1e5 that is read as an integer: a float holds no more exactly
 _NEGATIVE_ZERO = re.compile(r"-0(?![.\deE])")
-# A float keeps 15 digits, and not every exponent. A number of JSON begins with a digit.
-_MAY_BE_ROUNDED: Final = re.compile(r"[0-9](?:[0-9.]{16}|[eE])")
+# A float keeps 15 digits, and not every exponent. A number of JSON begins with a digit. `_ALIKE` writes all digits and
+# points as 0: bytes are searched six times as fast for these as text is by a regular expression.
+_ALIKE: Final = bytes.maketrans(b"123456789.E", b"0000000000e")
+_LONG: Final = b"0" * 17
 _IS_SPELT: Final = re.compile(r"[0-9](?:[.eE]|[0-9]{16})")  # text without it holds integers that have one spelling
+_FEW: Final = 16  # objects that are compared as fast while they are read
 _LEAST: Final = 1e-6  # what a float changes of a number; less is behind its seventeenth digit, or no amount of anything
 _AMBIGUOUS: Final = float("nan")  # later refused as a Decimal
 # The spelling of each number, by the float that pydantic makes of it. Set only while arguments are read that hold a
@@ -62,8 +65,13 @@ def refuse_twins(text: str, read: object = None) -> MalformedCall | None:
         text: The text.
         read: The object that a parser read from it; one with a name for each colon has none twice. None: not known.
     """
-    if is_object(read) and (text.count(":") <= len(read) or count_names(text) <= len(read)):
-        return None
+    if is_object(read):
+        if text.count(":") <= len(read):
+            return None
+        objects = text.count("{")  # or fewer: a bracket may stand in a string
+        names = len(read) if objects == 1 else _count_names(text) if objects > _FEW else 0
+        if names and _has_names(text, names):
+            return None
     try:
         _DECODER.decode(refuse_deep(text))
     except TwinError:
@@ -73,10 +81,20 @@ def refuse_twins(text: str, read: object = None) -> MalformedCall | None:
     return None
 
 
-def count_names(text: str) -> int:
-    """Count the names in JSON text, or more than there are: a colon may also stand in a string."""
-    # Where no backslash stands for itself, a quote after one is part of a string, and so is a colon after that.
-    return text.count(":") - (text.count('\\":') if "\\\\" not in text else 0)
+def _count_names(text: str) -> int:
+    """Count the names in all objects of JSON text, those that an object has twice once. All of it in C."""
+    objects: list[JsonObject] = []  # without those in them, in whose place the hook puts None
+    json.JSONDecoder(object_hook=objects.append, parse_int=len, parse_float=len, parse_constant=len).decode(text)
+    return sum(map(len, objects))
+
+
+def _has_names(text: str, count: int) -> bool:
+    """Whether JSON text certainly has at most so many names, without reading it."""
+    # A colon in a string seldom follows a quote. Where no backslash stands for itself, one before a quote makes it part
+    # of a string.
+    joined = text.encode("utf-8", "surrogatepass").translate(None, b" \t\r\n")
+    escaped = joined.count(b'\\":') if b"\\" in joined and b"\\\\" not in joined else 0
+    return joined.count(b'":') - escaped <= count
 
 
 def read_exactly(text: str, read: Callable[[str], Any]) -> Any:
@@ -86,7 +104,7 @@ def read_exactly(text: str, read: Callable[[str], Any]) -> Any:
         text: The JSON.
         read: Called with the text; its result or exception is passed on.
     """
-    if _MAY_BE_ROUNDED.search(text) is None and _tokens.get() is None:
+    if not _may_be_rounded(text) and _tokens.get() is None:
         return read(text)
     token = _tokens.set(_collect(text))
     try:
@@ -103,6 +121,12 @@ def find_token(value: float) -> str | float:
     """
     tokens = _tokens.get()
     return tokens.get(value, value) if tokens else value
+
+
+def _may_be_rounded(text: str) -> bool:
+    """Whether a number in the text may have an exponent or 17 characters, without a regular expression."""
+    alike = text.encode("utf-8", "surrogatepass").translate(_ALIKE)
+    return b"0e" in alike or _LONG in alike
 
 
 def _collect(text: str) -> Mapping[float, str | float]:
@@ -213,7 +237,7 @@ def is_exact(token: str) -> bool:
 
 def is_changed(text: str) -> bool:
     """Whether JSON text has a number that a float changes: to a whole one, to infinity, or by a millionth or more."""
-    if _MAY_BE_ROUNDED.search(text) is None:
+    if not _may_be_rounded(text):
         return False
     from decimal import Decimal
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import types
 from collections import abc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Annotated, Any, Final, Literal, TypeAlias, Union, cast, get_args, get_origin
 
 import attrs
@@ -25,6 +26,10 @@ _LIST: Any = list  # type checkers do not accept a variable as a type
 _INSTANCE_OF: Any = InstanceOf
 _TEXTS: Final = (str, bytes, bytearray)
 _NAMES: Final = frozenset((str,))
+_FEW: Final = 16  # values that are looked at as fast one by one
+_DICT: Any = dict
+_DICTS: Final = frozenset((_DICT,))
+_values: Callable[[dict[str, Any]], Iterable[Any]] = _DICT.values
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 
 
@@ -51,8 +56,18 @@ def is_json(value: object, arrays: tuple[type, ...] = (list,)) -> bool:
             return False
         if not _SCALARS.issuperset(map(type, inner)) and id(part) not in seen:  # most hold nothing but scalars
             seen.add(id(part))
-            parts += inner
+            if len(inner) <= _FEW or not _are_flat(inner):
+                parts += inner
     return True
+
+
+def _are_flat(values: Iterable[Any]) -> bool:
+    """Whether all are dicts with nothing but text as names and scalars as values. Looked at in C: most arrays are."""
+    return (
+        _DICTS.issuperset(map(type, values))
+        and _NAMES.issuperset(map(type, chain.from_iterable(values)))
+        and _SCALARS.issuperset(map(type, chain.from_iterable(map(_values, values))))
+    )
 
 
 def accept_given(hint: Any, read_json: Callable[[object], Any]) -> Any:

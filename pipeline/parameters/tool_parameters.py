@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import attrs
@@ -36,6 +37,10 @@ _MAX_EXPECTED = 1_000  # places inside of parameters that are kept
 _MAX_NAME = 100  # characters of the name of one
 _OPENING = ("{", "[")  # the beginning of text that may hold an object or an array
 _CONTAINERS = frozenset((dict, list, tuple, set))
+_FEW = 16  # items that are copied as fast one by one
+_DICTS: frozenset[type[Any]] = frozenset((dict,))
+_values: Callable[[dict[str, Any]], Iterable[Any]] = _DICT.values
+_copy_dict: Callable[[Any], Any] = _DICT.copy
 
 
 class CannotSay(Exception):  # noqa: N818 -- an answer of a rule, beside yes and no; no error reaches a caller
@@ -374,12 +379,31 @@ def _copy(value: Any, known: dict[int, Any]) -> Any:
     if made is not None:  # the value occurs twice, or contains itself
         return made
     if kind is dict:
-        made = known[id(value)] = {}
+        made = known[id(value)] = _copy_dict(value)
         for key, each in value.items():
-            made[key] = each if type(each) not in _CONTAINERS else _copy(each, known)
+            if type(each) in _CONTAINERS:
+                made[key] = _copy(each, known)
     elif kind is list:
-        made = known[id(value)] = []
-        made += [each if type(each) not in _CONTAINERS else _copy(each, known) for each in value]
+        made = known[id(value)] = value.copy()
+        if len(value) <= _FEW or not _copy_many(made, known):
+            for place, each in enumerate(value):
+                if type(each) in _CONTAINERS:
+                    made[place] = _copy(each, known)
     else:
         made = known[id(value)] = kind(_copy(each, known) for each in value)
     return made
+
+
+def _copy_many(items: list[Any], known: dict[int, Any]) -> bool:
+    """Put copies in the place of items, in C, if each is a scalar, or each a dict of scalars that occurs once."""
+    kinds = set(map(type, items))
+    if _CONTAINERS.isdisjoint(kinds):
+        return True
+    if not (_DICTS.issuperset(kinds) and _CONTAINERS.isdisjoint(map(type, chain.from_iterable(map(_values, items))))):
+        return False
+    copies = dict(zip(map(id, items), map(_copy_dict, items), strict=True))
+    if len(copies) < len(items) or not known.keys().isdisjoint(copies):
+        return False
+    known.update(copies)
+    items[:] = copies.values()
+    return True
