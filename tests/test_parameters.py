@@ -319,7 +319,20 @@ def test_a_name_that_stands_twice_is_refused(text: str, raw: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "item", [{"a": "x"}, {"a": [1]}, {1: 2}, {"a": (1,)}, {"a": b"x"}, OrderedDict(a=1), 1, [1], (1,), None, object()]
+    "item",
+    [
+        {"a": "x"},
+        {"a": [1]},
+        {1: 2},
+        {"a": (1,)},
+        {"a": b"x"},
+        OrderedDict[str, int](a=1),
+        1,
+        [1],
+        (1,),
+        None,
+        object(),
+    ],
 )
 def test_a_value_is_json_among_many_if_it_is_json_alone(item: Any) -> None:
     """Many objects are looked at together, and one that no model can send is found among them."""
