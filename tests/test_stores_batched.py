@@ -257,9 +257,9 @@ async def test_a_file_is_known_by_its_head(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     async with SQLite(path) as store:
         await store.write(Change("a", b"1"))
-    head = path.read_bytes()[:100]  # noqa: ASYNC240  # nothing else runs
+    head = path.read_bytes()[:100]
     assert (head[:15], head[68:72]) == (b"SQLite format 3", b"tcps")
-    assert path.stat().st_mode & 0o777 == 0o600  # noqa: ASYNC240
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("writes", [True, False])
