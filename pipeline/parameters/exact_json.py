@@ -65,10 +65,11 @@ def refuse_twins(text: str, read: object = None) -> MalformedCall | None:
         text: The text.
         read: The object that a parser read from it; one with a name for each colon has none twice. None: not known.
     """
-    if is_object(read) and (text.count(":") <= len(read) or count_names(text) <= len(read)):
+    is_large = is_object(read) and text.count("{") > _FEW
+    if is_object(read) and not is_large and (text.count(":") <= len(read) or count_names(text) <= len(read)):
         return None
     try:
-        if is_object(read) and text.count("{") > _FEW and _has_each_name_once(text):
+        if is_large and _has_each_name_once(text):
             return None
         _DECODER.decode(refuse_deep(text))
     except TwinError:
