@@ -153,7 +153,7 @@ class Quota:
         return as_given(PARTS[self.per](call))
 
     def _find_part(self, call: ResolvedCall) -> Part:
-        """What shares the quota of a call: outside of a reply, its conversation does, and outside of one its principal."""
+        """What shares the quota of a call: its conversation if it has no reply, its principal if it has neither."""
         part = self.per
         if part == "turn" and not (call.reply or call.get_state(TURN, "")):
             part = "conversation"
