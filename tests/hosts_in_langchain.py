@@ -935,7 +935,9 @@ async def test_a_call_that_waits_interrupts_the_graph(tmp_path: Path, decision: 
 
 
 @pytest.mark.parametrize("given", ["yes", True, {"decision": "yes"}, {"decisions": [{"type": "approve"}]}])
-async def test_an_answer_of_another_form_is_logged(tmp_path: Path, given: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_answer_of_another_form_is_logged(
+    tmp_path: Path, given: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     """The call waits on, and the log names the forms that decide."""
     bank = Bank(tmp_path)
     config: Any = {"configurable": {"thread_id": "talk"}}
