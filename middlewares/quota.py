@@ -12,6 +12,7 @@ from ..audit import note_decision
 from ..base import timing
 from ..base.options import is_function, is_number, refuse
 from ..engine.call import Outcome, ResolvedCall
+from ..engine.call_state import TURN
 from ..engine.compose import Handler, Placement
 from ..engine.errors import NotExecuted, Unavailable
 from ..stage_state.keys import PARTS, Part, as_given
@@ -140,7 +141,7 @@ class Quota:
         if not granted:
             note_decision(call, "limit", name=f"quota of {self.calls:g} for each {self.per}", action="deny")
             left = None if self.window is None else max(0.0, begin + self.window - timing.wall_time())
-            return Failure(Unavailable(call.tool.name, "quota", left))
+            return Failure(Unavailable(call.tool.name, "quota", left, quota_of=self._find_part(call)))
         outcome = await call_next(call)
         ran = not (type(outcome) is Failure and isinstance(outcome.failure(), (Unavailable, NotExecuted)))
         rest = (self._cost_of(call, outcome) if ran else 0.0) - reserved
@@ -150,6 +151,13 @@ class Quota:
 
     def _key_of(self, call: ResolvedCall) -> Hashable:
         return as_given(PARTS[self.per](call))
+
+    def _find_part(self, call: ResolvedCall) -> Part:
+        """What shares the quota of a call: its conversation if it has no reply, its principal if it has neither."""
+        part = self.per
+        if part == "turn" and not (call.reply or call.get_state(TURN, "")):
+            part = "conversation"
+        return "principal" if part == "conversation" and not call.conversation else part
 
     def _cost_of(self, call: ResolvedCall, outcome: Outcome | None) -> float:
         return 1.0 if self.cost is None else max(0.0, float(self.cost(call, outcome)))

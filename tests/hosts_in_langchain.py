@@ -934,6 +934,38 @@ async def test_a_call_that_waits_interrupts_the_graph(tmp_path: Path, decision: 
     assert [each.by for each in await bank.list()] == ["", "boss"]
 
 
+@pytest.mark.parametrize("given", ["yes", True, {"decision": "yes"}, {"decisions": [{"type": "approve"}]}])
+async def test_an_answer_of_another_form_is_logged(
+    tmp_path: Path, given: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The call waits on, and the log names the forms that decide."""
+    bank = Bank(tmp_path)
+    config: Any = {"configurable": {"thread_id": "talk"}}
+    async with bank.start() as (registry, pipeline):
+        tools = export_tools(registry, pipeline, ask=True)
+        agent = create_agent(saying([("pay", {"to": "Bob", "cents": 5})]), tools, checkpointer=InMemorySaver())
+        await agent.ainvoke(GO, config)
+        assert [each for each in caplog.messages if "Command(resume=" in each] == []
+        assert "waits for a person" in told(await agent.ainvoke(Command(resume=given), config))[-1]
+    (warning,) = [each for each in caplog.messages if "Command(resume=" in each]
+    assert '{"decision": "approve"}' in warning
+    assert '{"decision": "reject", "message": "…"}' in warning
+    assert (bank.paid, [each.state for each in await bank.list()]) == ([], ["pending"])
+
+
+async def test_the_program_of_the_guide_runs(tmp_path: Path) -> None:
+    """The lines for LangGraph ask a person, and run the call that this person approved."""
+    guide = (Path(__file__).parent.parent / "pipeline/approvals/README.md").read_text()
+    program = guide.partition("### LangGraph")[2].partition("```py\n")[2].partition("```")[0]
+    bank = Bank(tmp_path)
+    async with bank.start() as (registry, pipeline):
+        model = saying([("pay", {"to": "Bob", "cents": 5})])
+        names: dict[str, Any] = {"tools": registry, "pipeline": pipeline, "model": model}
+        await asyncio.to_thread(exec, program, names)
+    assert bank.paid == ["Bob 5"]
+    assert told(names["result"]) == ["paid Bob 5"]
+
+
 async def test_a_consent_to_what_changed_since(tmp_path: Path) -> None:
     """The answer is for the call as it was shown: under another policy the model reads that the call waits."""
     bank, saver = Bank(tmp_path), InMemorySaver()

@@ -321,6 +321,23 @@ async def test_a_rejected_call_is_denied(bank: Bank) -> None:
         for outcome in (await pipeline(pay("2")), await pipeline.resume(id_), await pipeline(pay())):
             assert (kind_of(outcome), render(outcome)) == ("permission", "Error: Not this month.")
         assert (bank.paid, await approvals.pending()) == ([], [])
+        await approvals.grant(tool="pay", by="boss")  # what is always allowed is refused by no earlier decision
+        assert kind_of(await pipeline(pay("3"))) is None
+
+
+async def test_a_rejection_holds_for_its_time(bank: Bank, fake_clock: FakeClock) -> None:
+    """From the decision on, for `expires`: then an equal call is asked about anew. Its own call keeps its answer."""
+    async with bank.open() as (pipeline, approvals):
+        id_ = await ask(pipeline)
+        fake_clock.advance(40)
+        await approvals.reject(id_, by="boss")
+        fake_clock.advance(59)
+        assert kind_of(await pipeline(pay("2"))) == "permission"
+        fake_clock.advance(2)
+        assert kind_of(await pipeline(pay("3"))) == "awaiting_approval"
+        assert kind_of(await pipeline(pay())) == "permission"
+        assert [each.id == id_ for each in await approvals.pending()] == [False]
+        assert bank.paid == []
 
 
 async def test_a_person_may_edit_the_arguments(bank: Bank) -> None:

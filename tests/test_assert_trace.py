@@ -500,6 +500,16 @@ execute_tool probe  toolcall.attempts=2
     )
 
 
+async def test_the_line_of_a_failed_call_says_who_decided(recorded: RecordedSpans) -> None:
+    """The tree names the stage that decided, and a call that succeeded has none."""
+    pipeline = traced(recorded)
+    await pipeline.call("probe")
+    assert "toolcall.decided_by" not in recorded.tree
+    await pipeline.call("prob")
+    line = next(each for each in recorded.tree.splitlines() if each.startswith("execute_tool _OTHER"))
+    assert "ERROR  error.type=unknown_tool  toolcall.decided_by=resolve" in line
+
+
 async def test_recorded_spans_can_be_cleared(recorded: RecordedSpans) -> None:
     """clear() forgets the spans recorded so far, deferred ones included."""
     pipeline = traced(recorded, defer=True)

@@ -147,6 +147,9 @@ def test_what_the_index_names_is_there(span: str) -> None:
     if span.startswith("hosts."):  # its framework is not installed here
         assert importlib.util.find_spec(f"toolcall_pipeline.{span}") is not None
         return
+    if span.startswith("from "):
+        exec(span, {})
+        return
     code = re.sub(r"^@|^(?:async with|with|await) | as \w+$", "", span)
     code = re.sub(r"(\w+)=(?=[,)])", r"\1=\1", code).replace("…", "...")
     shown = ast.parse(code, mode="eval").body

@@ -372,7 +372,7 @@ async def test_the_next_step_is_taken_in_the_next_reply(
     sentence = {
         "mended": "which succeeded",
         "another tool": "with another tool",
-        "gave up": "sent no other call",
+        "gave up": "sent no later call",
     }
     assert any(sentence[next(iter(steps))] in each for each in explain(failed, forms))
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from typing import Any
 
 import anyio
+import attrs
 import pytest
 from pydantic import SecretStr
 from returns.result import Failure, Success
@@ -65,6 +67,58 @@ async def test_a_window_gives_it_back() -> None:
         assert await run(quota) == Failure(Unavailable("probe", "quota", 40.0))
         clock.advance(40)
         assert await run(quota) == DONE
+
+
+TOLD: dict[str, tuple[Quota, dict[str, str], str]] = {  # by stage and call
+    "tool": (Quota(1, per="tool"), {}, "The quota of this tool is used up. Do not call it again."),
+    "principal": (
+        Quota(1, per="principal"),
+        {"principal": "p"},
+        "The quota of tool calls is used up, and this tool counts in it. Do not call it again.",
+    ),
+    "conversation": (
+        Quota(1),
+        {"conversation": "c"},
+        "The quota of this conversation is used up, and this tool counts in it. Do not call it again.",
+    ),
+    "conversation, in a window": (
+        Quota(1, window=60),
+        {"conversation": "c"},
+        "The quota of this conversation is used up, and this tool counts in it. Try again in 60 seconds.",
+    ),
+    "no conversation": (
+        Quota(1),
+        {"principal": "p"},
+        "The quota of tool calls is used up, and this tool counts in it. Do not call it again.",
+    ),
+    "turn": (
+        Quota(1, per="turn"),
+        {"reply": "r"},
+        "The quota of this reply is used up, and this tool counts in it. Try again in your next reply.",
+    ),
+    "no turn": (
+        Quota(1, per="turn", window=60),
+        {"conversation": "c"},
+        "The quota of this conversation is used up, and this tool counts in it. Try again in 60 seconds.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TOLD)
+async def test_the_model_is_told_whose_quota_it_is_and_whether_it_comes_back(case: str) -> None:
+    """No text invites a call that cannot succeed, nor blames a tool for the calls of another one."""
+    stage, fields, told = TOLD[case]
+    quota = attrs.evolve(stage)
+    with FakeClock():
+        assert await run(quota, fields=fields) == DONE
+        refused = await run(quota, fields=fields)
+    assert isinstance(refused, Failure)
+    assert render(refused) == f"Error: {told}"
+    assert render(refused, profile="rfc015") == f"Error executing tool 'probe': {told}"
+    assert render(refused, profile="agentopia") == f"Question: How would you like me to go on? {told}"
+    assert render(refused, profile="llmproc") == "This tool is not available"
+    assert told in render(refused, profile="structured")
+    assert render(pickle.loads(pickle.dumps(refused))) == f"Error: {told}"
 
 
 async def test_a_cost_is_settled_by_the_outcome() -> None:

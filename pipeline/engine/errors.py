@@ -142,6 +142,8 @@ class Unavailable(
         details: Further facts of the failure, for the model.
         body_landed: Whether the side effect of a body that answers so happened. Default: it may have. Of a stage it
             says nothing: no body began.
+        quota_of: What shares the quota that is used up, of the stage `Quota`: "conversation", "principal", "tool" or
+            "turn". Then no ``retry_after`` says that it does not come back. Default "": not known.
     """
 
     kind: ClassVar[Literal["unavailable"]] = "unavailable"
@@ -152,6 +154,7 @@ class Unavailable(
     message: Public = attrs.field(default="", repr=False)
     details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
     body_landed: Landed = attrs.field(default="maybe", eq=False, repr=False, kw_only=True)
+    quota_of: str = attrs.field(default="", eq=False, repr=False, kw_only=True)
 
 
 @attrs.frozen

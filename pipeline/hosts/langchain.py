@@ -52,6 +52,7 @@ _UNREAD = "invalid_json"  # the only key of the arguments of a call whose text L
 _FOREIGN = (("Error: ", "\n Please fix your mistakes."), ("Error invoking tool ", " and try again."))
 _AUTHORED = "Error: ToolException("  # the first of these texts, around the words of a tool's author
 _MAX_UNREAD = 3  # replies in a row of nothing but calls that nobody can read; after them LangChain ends the run
+_ANSWERS = 'Command(resume={"decision": "approve"}), Command(resume={"decision": "reject", "message": "…"})'
 _FILLED = "runtime"  # a parameter that LangGraph fills in by its name
 # Middleware whose author says which exceptions of a tool end the run.
 _CHOOSING = tuple(f"{AgentMiddleware.__module__.rpartition('.')[0]}.{name}" for name in ("tool_error", "tool_retry"))
@@ -436,10 +437,11 @@ def _interrupt(approval: Approval) -> Decision | None:
     """Interrupt the graph, or read the answer that it goes on with; None: it is no decision on this call."""
     asked = {"approval": approval.id, "tool": approval.tool, "arguments": dict(approval.arguments)}
     given: object = interrupt({**asked, "reason": approval.reason, "expires_at": approval.expires_at})
-    if not isinstance(given, Mapping):
+    answer = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+    if answer.get("decision") not in ("approve", "reject"):
+        _logger.warning("Tool %.200r waits on: the answer is not of one of the forms %s", approval.tool, _ANSWERS)
         return None
-    answer = cast("Mapping[str, Any]", given)
-    if answer.get("decision") not in ("approve", "reject") or answer.get("approval", approval.id) != approval.id:
+    if answer.get("approval", approval.id) != approval.id:
         return None
     by = str(answer.get("by") or "the user of LangGraph")
     message, always = str(answer.get("message") or ""), answer.get("always") is True

@@ -163,7 +163,7 @@ def _say_next(form: Form, conversation: Sequence[Form]) -> Iterator[str]:
         return
     following = find_next(form, conversation[place + 1 :])
     if following is None:
-        yield "It sent no other call in this conversation."
+        yield "It sent no later call in this conversation."
     else:
         yield _NEXT[name_next_step(form, following)]
         yield f"(That is the call {_quote(following['id'])} of {_quote(following['name'])}.)"

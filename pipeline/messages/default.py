@@ -64,6 +64,11 @@ UNAVAILABLE = {
     "changed": "The definition of this tool has changed, and a person has to accept it first.",
     "unlisted": "The server of this tool does not list its tools.",
 }
+_QUOTA_OF = {  # by what shares a quota: the call of another tool may have used it up
+    "conversation": "The quota of this conversation is used up, and this tool counts in it.",
+    "principal": "The quota of tool calls is used up, and this tool counts in it.",
+    "turn": "The quota of this reply is used up, and this tool counts in it.",
+}
 _OF_PARSERS = {  # the beginnings of what parsers say of text that is not JSON, and the words for a model
     "EOF while parsing a string": "they end inside of a text, before the object is complete,",
     "EOF while parsing": "they end before the object is complete,",
@@ -125,8 +130,8 @@ def _build_text(  # noqa: C901, PLR0912  # by kind
             return _describe_unknown_tool(error, verbosity)
         case Unavailable() if error.message:
             return add_prefix(error.message)
-        case Unavailable(_, reason, retry_after):
-            return _describe_unavailable(reason, retry_after)
+        case Unavailable():
+            return _describe_unavailable(error)
         case NotExecuted(reason):
             return f"Error: Not executed: {as_sentence(reason)}"
         case MalformedCall():
@@ -290,11 +295,17 @@ def _describe_unknown_tool(error: UnknownTool, verbosity: Verbosity) -> str:
     return "\n".join(lines)
 
 
-def _describe_unavailable(reason: str, retry_after: float | None) -> str:
-    why = UNAVAILABLE.get(reason)
+def _describe_unavailable(error: Unavailable) -> str:
+    why, wait = UNAVAILABLE.get(error.reason), error.retry_after
     if why is None:
         return "This tool is not available"
-    return f"Error: {why} Try again {f'in {format_wait(retry_after)}' if is_known_time(retry_after) else 'later'}."
+    if error.quota_of == "turn":
+        when = "Try again in your next reply."
+    elif is_known_time(wait):
+        when = f"Try again in {format_wait(wait)}."
+    else:
+        when = "Do not call it again." if error.quota_of else "Try again later."
+    return f"Error: {_QUOTA_OF.get(error.quota_of, why)} {when}"
 
 
 def _describe_malformed(error: MalformedCall) -> str:

@@ -7,10 +7,10 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from opentelemetry.trace import SpanContext, Status
 
-from ..base.semconv import ERROR_TYPE, REASON, REPAIRS, STAGE_VERDICT
+from ..base.semconv import DECIDED_BY, ERROR_TYPE, REASON, REPAIRS, STAGE_VERDICT
 from ..privacy import neutralise
 
-REASON_KEYS = (ERROR_TYPE, STAGE_VERDICT, REASON, REPAIRS)  # the attributes that say why
+REASON_KEYS = (ERROR_TYPE, DECIDED_BY, STAGE_VERDICT, REASON, REPAIRS)  # the attributes that say why
 _MAX_NAME = 200  # characters of the name of a span, which a foreign library may make of any text
 _MAX_REASON = 1_000  # characters of one reason
 UNICODE = ("├ ", "│ ", "└ ", "  ")

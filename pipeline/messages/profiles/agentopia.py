@@ -126,6 +126,7 @@ _OF_ALL: Mapping[str, Texts] = {
         )
         for reason, why in UNAVAILABLE.items()
     },
+    "unavailable.quota": "Question: How would you like me to go on? {text}",  # it may never come back
     "malformed_call": "Question: What arguments should I use? {text}",
     "malformed_call.truncated": (
         "Question: How should I split this? The arguments were cut off. Please provide a smaller payload, or split it "
