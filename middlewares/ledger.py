@@ -297,13 +297,14 @@ class Ledger:
     async def _end_late(
         self, owner: Owner, claim: Claim, known: Known, kept: Mapping[str, Any] | None, success: Delivery | None
     ) -> None:
+        """Write the end of a call that was answered before; without its answer, which the store perhaps refuses."""
         try:
             await self._records.end(claim, known, kept, success)
         except Exception:
             if kept is None:
                 raise
             lost = success and {**success, "outcome": NOT_KEPT}
-            await self._records.end(claim, known, NOT_KEPT, lost)  # perhaps the store refuses the answer
+            await self._records.end(claim, known, NOT_KEPT, lost)
         owner.running.discard(claim.names.id)
 
     async def _learn(self, names: Names, call: ValidCall, found: Outcome) -> None:

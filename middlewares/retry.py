@@ -50,9 +50,10 @@ class Retry:
     own; objects of other classes in its arguments are the same in all attempts.
 
     Args:
-        attempts: Attempts in all, the first one included. 1: nothing is repeated.
+        attempts: Attempts in all, the first one included. 1: nothing is repeated. Default 3.
         first_delay: Seconds before the second attempt, at most; the limit doubles after each failure. 0: no wait.
-        max_delay: Seconds that a wait may take. A backend that asks for a longer wait gets no retry.
+            Default 0.1.
+        max_delay: Seconds that a wait may take. A backend that asks for a longer wait gets no retry. Default 30.
         kinds: The kinds of error that are repeated. Default: both, ``timeout`` and ``transient``.
         tools: Policies for single tools, by name: ``{"search": RetryPolicy(attempts=5)}``. It comes before the tool's
             own ``attempts=``.

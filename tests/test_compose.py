@@ -32,7 +32,7 @@ from toolcall_pipeline import (
     ValidCall,
     tool,
 )
-from toolcall_pipeline.engine.compose.stage import read_middleware_phases
+from toolcall_pipeline.engine.compose.stage import Stage
 from toolcall_pipeline.middlewares import (
     Available,
     Cache,
@@ -303,7 +303,7 @@ def test_what_a_middleware_hands_on_is_read_from_its_handler(beside: tuple[Any, 
     handler: Any = ANY_HANDLER[ValidCall]
     if beside:
         handler = Annotated[(handler, *beside)]
-    assert read_middleware_phases(annotated(Annotated[Call, ResolvedCall], handler), {}) == (Call, ValidCall)
+    assert Stage.of(annotated(Annotated[Call, ResolvedCall], handler)).phases() == (Call, ValidCall)
 
 
 @pytest.mark.parametrize("stage", [pytest.param(each, id=str(n)) for n, each in enumerate(FINE)])

@@ -71,7 +71,7 @@ def test_a_default_is_the_one_that_is_described() -> None:
                 if described[parameter.name] != parameter.default:
                     wrong[f"{name}.{parameter.name}"] = (described[parameter.name], parameter.default)
     assert wrong == {}
-    assert compared > 70
+    assert compared > 80
 
 
 def _list_defaults(text: str) -> dict[str, object]:

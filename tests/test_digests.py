@@ -475,6 +475,39 @@ def test_what_the_release_before_took_for_one(one: Any, other: Any, same: bool) 
         assert (found[0] == found[1]) is same
 
 
+class Slotted:
+    __slots__ = ("__weakref__", "left", "right")
+
+    def __init__(self, left: object, right: object) -> None:
+        self.left, self.right = left, right
+
+
+class Named(Slotted):
+    __slots__ = "name"  # noqa: PLC0205  # as some write it
+
+    def __init__(self, left: object, name: object) -> None:
+        super().__init__(left, 0)
+        self.name = name
+
+
+@pytest.mark.parametrize("kind", [Slotted, Named])
+def test_the_release_before_saw_each_slot(kind: type) -> None:
+    """Also one that is written as a text, and those of the classes before it."""
+    digests = [find_old_digests(make_call({"value": kind(*held)}, "a"), b"")[1] for held in ((1, 2), (3, 2), (1, 4))]
+    assert len({*digests}) == 3
+    assert find_old_digests(make_call({"value": kind(1, 2)}, "a"), b"")[1] == digests[0]
+
+
+@pytest.mark.parametrize("digits", [1, 200, 300])
+@pytest.mark.parametrize("zeros", [0, 1, 99, 100, 101, 199, 200, 201, 300, 399, 400])
+def test_a_decimal_of_400_digits_is_its_integer(digits: int, zeros: int) -> None:
+    """A longer one is not written out: its exponent may be of any size."""
+    number, decimal = int("3" * digits) * 10**zeros, Decimal(f"{'3' * digits}e{zeros}")
+    for sign in (1, -1):
+        same = write_loose(number * sign, {}, ()) == write_loose(decimal.copy_sign(sign), {}, ())
+        assert same is (digits + zeros <= 400)
+
+
 @pytest.mark.parametrize(("depth", "same"), [(190, True), (210, False)])
 def test_how_deep_the_release_before_looked(depth: int, same: bool) -> None:
     """A value that is nested more deeply than 200 levels equalled nothing."""

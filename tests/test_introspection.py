@@ -68,26 +68,26 @@ class Later:
         """Work at some time."""
 
 
-@pytest.mark.parametrize(
-    ("function", "told", "awaited"),
-    [
-        (plain, "Say what came.", False),
-        (with_context, "", False),
-        (functools.partial(plain, 1), "Say what came.", False),
-        (functools.partial(functools.partial(plain), b=1), "Say what came.", False),
-        (Worker, "Make a worker.", False),
-        (Worker(), "Work.", False),
-        (Worker().later, "Work later.", True),
-        (functools.partial(Worker.later), "Work later.", True),
-        (Silent(), "", False),
-        (Described(), "Do what is described.", False),
-        (Later(), "Work at some time.", True),
-        (len, str(len.__doc__), False),
-    ],
-    ids=str,
-)
-def test_a_callable_tells_of_being_called(function: Callable[..., Any], told: str, awaited: bool) -> None:
+CALLABLES: list[tuple[Callable[..., Any], str, bool]] = [
+    (plain, "Say what came.", False),
+    (with_context, "", False),
+    (functools.partial(plain, 1), "Say what came.", False),
+    (functools.partial(functools.partial(plain), b=1), "Say what came.", False),
+    (Worker, "Make a worker.", False),
+    (Worker(), "Work.", False),
+    (Worker().later, "Work later.", True),
+    (functools.partial(Worker.later), "Work later.", True),
+    (Silent(), "", False),
+    (Described(), "Do what is described.", False),
+    (Later(), "Work at some time.", True),
+    (len, str(len.__doc__), False),
+]
+
+
+@pytest.mark.parametrize("number", range(len(CALLABLES)))
+def test_a_callable_tells_of_being_called(number: int) -> None:
     """Of an object that is its ``__call__``, and of a partial its function."""
+    function, told, awaited = CALLABLES[number]
     assert get_docstring(function) == told
     assert is_async(function) is awaited
 

@@ -413,8 +413,8 @@ def test_tools_run_if_they_are_asked_to(world: World) -> None:
 def test_tools_are_put_back_when_a_stage_fails(world: World) -> None:
     """The real bodies are back also if a call fails later on."""
     before = [tool.fn for tool in world.tools]
-    with pytest.raises(SetupError, match="ends in 'permission' when it is repeated"):
-        quick(standard(world.tools).before("retry", LoopGuard()))
+    with pytest.raises(SetupError, match="ends in 'permission' when it is repeated: the stage 'guard' limits"):
+        quick(standard(world.tools).before("retry", LoopGuard(), name="guard"))
     assert [tool.fn for tool in world.tools] == before
 
 

@@ -318,9 +318,22 @@ def test_a_name_that_stands_twice_is_refused(text: str, raw: bool) -> None:
     assert run.call_sync("delete", '{"path": "c:", "more": {"x": {"path": 1}}}').unwrap() == ("done" if raw else "c:")
 
 
-@pytest.mark.parametrize(
-    "item", [{"a": "x"}, {"a": [1]}, {1: 2}, {"a": (1,)}, {"a": b"x"}, OrderedDict(a=1), 1, [1], (1,), None, object()]
-)
+ALONE: list[Any] = [
+    {"a": "x"},
+    {"a": [1]},
+    {1: 2},
+    {"a": (1,)},
+    {"a": b"x"},
+    OrderedDict[str, int](a=1),
+    1,
+    [1],
+    (1,),
+    None,
+    object(),
+]
+
+
+@pytest.mark.parametrize("item", ALONE)
 def test_a_value_is_json_among_many_if_it_is_json_alone(item: Any) -> None:
     """Many objects are looked at together, and one that no model can send is found among them."""
     many = [{"a": 1}, {"b": None}] * 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -17,7 +18,7 @@ from toolcall_pipeline.engine.compose import Placement
 from toolcall_pipeline.engine.report.report_rows import StageRow
 from toolcall_pipeline.middlewares import Retry, Trace, standard
 from toolcall_pipeline.telemetry.queues import flush_queues
-from toolcall_pipeline.telemetry.span_tree import id_of
+from toolcall_pipeline.telemetry.span_tree import duration_ms, id_of
 from toolcall_pipeline.telemetry.spans import has_notable
 from toolcall_pipeline.testing import FakeClock, assert_trace
 
@@ -203,6 +204,15 @@ async def test_a_live_span_of_a_cancelled_call_ends() -> None:
 def test_a_stage_is_notable_for_what_it_did(rows: list[StageRow], notable: bool) -> None:
     """It failed, has a note, or worked for more than a millisecond; how long it took with its inside is nothing."""
     assert has_notable(rows) is notable
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "told"), [(2_000_000, 5_250_000, 3.25), (7, 7, 0), (0, 1_500, 0.0015), (None, None, 0)]
+)
+def test_the_time_of_a_span_is_told_in_milliseconds(start: int | None, end: int | None, told: float) -> None:
+    """From its start to its end, of nanoseconds since the epoch."""
+    span: Any = SimpleNamespace(start_time=start, end_time=end)
+    assert duration_ms(span) == told
 
 
 async def test_two_traces_have_a_tree_each() -> None:

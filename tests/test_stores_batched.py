@@ -6,10 +6,12 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Event
 from typing import Any
 
 import pytest
 
+from support import PATIENT
 from toolcall_pipeline import SetupError
 from toolcall_pipeline.stores import ANY, Change, Entry, Memory, SQLite, StoreError, batched
 from toolcall_pipeline.stores.batched import BatchedStore, Get, Job, Page, Write
@@ -228,6 +230,50 @@ async def test_while_one_call_tries_the_others_are_refused(monkeypatch: pytest.M
                 await store.get("a")
         now[0] = 1_005.0
         assert await store.get("a") is not None
+
+
+class Stuck(Far):
+    """A store whose server does not answer until the wait for it is ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._timeout = 0.02
+        self.asked: list[Sequence[Job]] = []
+        self.aborted: list[Line] = []
+        self._go = Event()
+
+    def _run(self, connection: Line, jobs: Sequence[Job]) -> None:
+        if jobs:
+            self.asked.append(jobs)
+            assert self._go.wait(PATIENT)
+
+    def _abort(self, connection: Line) -> None:
+        self.aborted.append(connection)
+        self._go.set()
+
+
+async def test_a_file_is_known_by_its_head(tmp_path: Path) -> None:
+    """Four letters stand where SQLite keeps the number of a program, and only its owner may read the file."""
+    path = tmp_path / "a.db"
+    async with SQLite(path) as store:
+        await store.write(Change("a", b"1"))
+    head = path.read_bytes()[:100]
+    assert (head[:15], head[68:72]) == (b"SQLite format 3", b"tcps")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("writes", [True, False])
+async def test_a_server_that_does_not_answer_is_away(writes: bool) -> None:
+    """Its caller waits no longer than it may, the thread is freed, and the next call is refused without a try."""
+    async with Stuck() as store:
+        with pytest.raises(StoreError, match=r"Far did not answer within 0.02 seconds") as raised:
+            await (store.write(Change("a", b"")) if writes else store.get("a"))
+        assert raised.value.maybe_written is writes
+        assert store.aborted == store.lines
+        with pytest.raises(StoreError, match=r"did not answer") as refused:
+            await store.write(Change("b", b""))
+        assert refused.value.maybe_written is False
+        assert len(store.asked) == 1
 
 
 class _Slow(OSError):

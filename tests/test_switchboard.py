@@ -322,6 +322,7 @@ async def test_a_store_that_is_away(
                 )
                 assert not closed or told[1] == "store_away"
                 clock.advance(1)
+            await until(lambda: "Switchboard: the store gives no answer" in caplog.text)  # in the thread that looks
             assert caplog.text.count("Switchboard: the store gives no answer") == 1
             setattr(store, how, False)
             if how == "is_away":

@@ -243,6 +243,15 @@ async def test_repairs_stand_on_the_span_of_the_call(arguments: dict[str, Any], 
     assert (root.attributes or {}).get("toolcall.repairs") == repairs
 
 
+@pytest.mark.parametrize("name", ["probe", "functions.probe", "zz.probe", " probe", "probe ", "PROBE", '"probe"'])
+async def test_the_name_that_was_sent_is_recorded_where_it_is_another(name: str) -> None:
+    """The call span has the name as it came, unless that is the tool's own."""
+    exported = Exported()
+    await traced(exported).call(name)
+    root = next(span for span in exported.spans if span.parent is None)
+    assert (root.attributes or {}).get("toolcall.tool.requested_name") == (None if name == "probe" else name)
+
+
 async def test_an_invented_name_is_no_span_name() -> None:
     """A name that no tool has is recorded as `_OTHER`, and the requested name is cut: models invent any number."""
     exported = Exported()

@@ -88,10 +88,10 @@ class Approval:
 def read_approval(row: Row) -> Approval:
     """A record as an `Approval`, with its state as it was read."""
     shown: Row = {field.name: row[field.name] for field in attrs.fields(Approval) if field.name in row}
-    state = read_state(row)
+    shown["state"] = state = read_state(row)
     if state in ("begun", "ended"):
-        return Approval(**{**shown, "state": "approved", "ran": True, "ended": state == "ended"})
-    return Approval(**{**shown, "state": state})
+        shown |= {"state": "approved", "ran": True, "ended": state == "ended"}
+    return Approval(**shown)
 
 
 def is_settled(row: Row) -> bool:

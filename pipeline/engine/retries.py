@@ -159,8 +159,8 @@ class RetryBudget:
     Several pipelines and threads may share one.
 
     Args:
-        burst: Tokens that the bucket holds at most, and at first. 0: no retry.
-        per_second: Tokens that are added each second. 0: none; what was spent does not come back by itself.
+        burst: Tokens that the bucket holds at most, and at first. 0: no retry. Default 100.
+        per_second: Tokens that are added each second. 0: none; what was spent does not come back by itself. Default 10.
         clock: Seconds, monotonic.
 
     Raises:

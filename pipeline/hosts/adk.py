@@ -241,12 +241,9 @@ async def is_left_to_adk(tool: Any, args: dict[str, Any], context: Any) -> bool:
 class _Exported(BaseTool):
     """A tool of a registry. Its calls pass the pipeline, so the plugin has nothing to add."""
 
-    def __init__(
-        self, offered: dict[str, Any], own: str, pipeline: Pipeline, signer: Signer, approvals: HostApprovals | None
-    ) -> None:
+    def __init__(self, offered: dict[str, Any], own: str, approvals: HostApprovals) -> None:
         super().__init__(name=offered["name"], description=offered.get("description") or own)
-        self._own, self._parameters = own, offered["parameters"]
-        self._pipeline, self._signer, self._approvals = pipeline, signer, approvals
+        self._own, self._parameters, self._approvals = own, offered["parameters"], approvals
 
     def _get_declaration(self) -> types.FunctionDeclaration:
         return types.FunctionDeclaration(
@@ -256,12 +253,10 @@ class _Exported(BaseTool):
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:
         """The value as ``{"result": …}``, or ``{"error": …}`` with the text of a failure."""
         call = _make_call(self._own, args, tool_context)
-        if self._approvals is None:
-            outcome = await self._signer.run(self._pipeline, call, tool_context)
-        else:
-            outcome = await self._approvals.run(call, tool_context, partial(_read_confirmation, tool_context))
-            if is_failure(outcome) and isinstance(waiting := outcome.failure(), AwaitingApproval):
-                _ask_to_confirm(tool_context, waiting.id, self.name)
+        outcome = await self._approvals.run(call, tool_context, partial(_read_confirmation, tool_context))
+        is_asked = self._approvals.asks and is_failure(outcome)
+        if is_asked and isinstance(waiting := outcome.failure(), AwaitingApproval):
+            _ask_to_confirm(tool_context, waiting.id, self.name)
         if says_error(outcome):
             return {"error": render(outcome, call=call)}
         value = outcome.unwrap()
@@ -316,6 +311,5 @@ def export_tools(
     Raises:
         SetupError: ``ask`` is true, and no stage of the pipeline asks for approval.
     """
-    signer = Signer("export_tools", principal, conversation)
-    approvals = HostApprovals(pipeline, signer) if ask else None
-    return [_Exported(each, own, pipeline, signer, approvals) for each, own in list_offered(registry)]
+    approvals = HostApprovals(pipeline, Signer("export_tools", principal, conversation), ask)
+    return [_Exported(each, own, approvals) for each, own in list_offered(registry)]

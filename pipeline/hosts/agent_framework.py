@@ -170,9 +170,7 @@ class ApprovalMiddleware(FunctionMiddleware):
 class _Exported(FunctionTool):
     """A tool of a registry. Its pipeline reads and validates the arguments, and not the framework."""
 
-    def __init__(
-        self, offered: dict[str, Any], own: str, pipeline: Pipeline, signer: Signer, approvals: HostApprovals | None
-    ) -> None:
+    def __init__(self, offered: dict[str, Any], own: str, approvals: HostApprovals) -> None:
         def run(ctx: FunctionInvocationContext) -> None:
             """Show the framework that the tool has a body, and wants a context."""
 
@@ -182,7 +180,7 @@ class _Exported(FunctionTool):
             func=run,
             input_model=offered["parameters"],
         )
-        self._own, self._pipeline, self._signer, self._approvals = own, pipeline, signer, approvals
+        self._own, self._approvals = own, approvals
 
     async def invoke(
         self, *, arguments: Any = None, context: Any = None, tool_call_id: str | None = None, **_options: Any
@@ -195,24 +193,21 @@ class _Exported(FunctionTool):
             sent["raw"] if sent.keys() == {"raw"} and "raw" not in self.parameters().get("properties", ()) else sent,
             tool_call_id or "",
             conversation="" if session is None else str(session.session_id),
-            wording=self._pipeline.wording,
+            wording=self._approvals.pipeline.wording,
         )
-        if self._approvals is None:
-            outcome = await self._signer.run(self._pipeline, call, context)
-        else:
-            known: Any = getattr(context, "metadata", {})
-            answer = known.get("approval_response")
+        known: Any = getattr(context, "metadata", {})
+        answer = known.get("approval_response")
 
-            def decide(_approval: Approval) -> Decision | None:
-                is_approved = getattr(answer, "approved", False) is True  # a rejected call does not come here
-                return Decision(approved=True, by="the user of Agent Framework") if is_approved else None
+        def decide(_approval: Approval) -> Decision | None:
+            is_approved = getattr(answer, "approved", False) is True  # a rejected call does not come here
+            return Decision(approved=True, by="the user of Agent Framework") if is_approved else None
 
-            outcome = await self._approvals.run(call, context, decide)
-            can_ask = answer is None and "call_id" in known
-            if can_ask and is_failure(outcome) and isinstance(outcome.failure(), AwaitingApproval):
-                id_ = known.get("function_call_occurrence_id") or call.id
-                asked = Content.from_function_call(call.id, self.name, arguments=sent, id=id_)
-                return Content.from_function_approval_request(id_, asked)
+        outcome = await self._approvals.run(call, context, decide)
+        can_ask = self._approvals.asks and answer is None and "call_id" in known
+        if can_ask and is_failure(outcome) and isinstance(outcome.failure(), AwaitingApproval):
+            id_ = known.get("function_call_occurrence_id") or call.id
+            asked = Content.from_function_call(call.id, self.name, arguments=sent, id=id_)
+            return Content.from_function_approval_request(id_, asked)
         if says_error(outcome):
             kind = outcome.failure().kind if is_failure(outcome) else "execution"
             raise UserInputRequiredException([_make_failed(call, kind, render(outcome, call=call))])
@@ -249,6 +244,5 @@ def export_tools(
     Raises:
         SetupError: ``ask`` is true, and no stage of the pipeline asks for approval.
     """
-    signer = Signer("export_tools", principal, conversation)
-    approvals = HostApprovals(pipeline, signer) if ask else None
-    return [_Exported(each, own, pipeline, signer, approvals) for each, own in list_offered(registry)]
+    approvals = HostApprovals(pipeline, Signer("export_tools", principal, conversation), ask)
+    return [_Exported(each, own, approvals) for each, own in list_offered(registry)]

@@ -52,17 +52,20 @@ Ask: TypeAlias = Callable[[Approval], Decision | None]
 
 @attrs.frozen
 class HostApprovals:
-    """Runs calls, and has those that wait decided by the person at a framework.
+    """Runs calls of exported tools, and has those that wait decided by the person at a framework, if that ``asks``.
 
     Raises:
-        SetupError: No stage of the pipeline asks for approval.
+        SetupError: It asks, and no stage of the pipeline does.
     """
 
     pipeline: Pipeline
     signer: Signer
-    _stage: Approve = attrs.field(init=False)
+    asks: bool = True
+    _stage: Approve = attrs.field(init=False, eq=False, repr=False)  # only where it asks
 
     def __attrs_post_init__(self) -> None:
+        if not self.asks:
+            return
         stage = next((each.obj for each in self.pipeline.entries if each.placement.kind == "approve"), None)
         if stage is None:
             raise SetupError("export_tools: `ask` needs a pipeline with the stage Approve")
@@ -74,6 +77,8 @@ class HostApprovals:
         A decision is for the call that waited when the framework's page showed it: if an argument, the tool or the
         policy has changed since, the call that is asked about now is another one, and waits.
         """
+        if not self.asks:
+            return await self.signer.run(self.pipeline, call, context)
         is_known = await self.knows(call, context)
         outcome = await self.signer.run(self.pipeline, call, context)
         approval = await self._find(outcome)
@@ -85,6 +90,8 @@ class HostApprovals:
 
     def run_sync(self, call: Call, context: object, ask: Ask) -> Outcome:
         """As `run`, without an event loop; ``ask`` is called in the caller's thread."""
+        if not self.asks:
+            return self.signer.run_sync(self.pipeline, call, context)
         is_known: bool = PORTAL.run(self.knows, call, context)
         outcome = self.signer.run_sync(self.pipeline, call, context)
         approval: Approval | None = PORTAL.run(self._find, outcome)

@@ -360,9 +360,7 @@ class _Exported(BaseTool):
     """Runs a call through the pipeline. A parameter may have any name, ``self`` and ``config`` included."""
 
     own: str
-    pipeline: Any
-    signer: Any
-    approvals: Any = None
+    approvals: Any
     handle_tool_error: Any = True
 
     def run(self, tool_input: Any, *args: Any, tool_call_id: str | None = None, **options: Any) -> Any:
@@ -382,20 +380,14 @@ class _Exported(BaseTool):
     def _run(self, /, **arguments: object) -> Any:
         call, config = self._make_call(arguments)
         with below_openinference():
-            if self.approvals is None:
-                outcome = self.signer.run_sync(self.pipeline, call, config)
-            else:
-                outcome = self.approvals.run_sync(call, config, _interrupt)
-        return _tell(call, outcome, self.pipeline.wording)
+            outcome = self.approvals.run_sync(call, config, _interrupt)
+        return _tell(call, outcome, self.approvals.pipeline.wording)
 
     async def _arun(self, /, **arguments: object) -> Any:
         call, config = self._make_call(arguments)
         with below_openinference():
-            if self.approvals is None:
-                outcome = await self.signer.run(self.pipeline, call, config)
-            else:
-                outcome = await self.approvals.run(call, config, _interrupt)
-        return _tell(call, outcome, self.pipeline.wording)
+            outcome = await self.approvals.run(call, config, _interrupt)
+        return _tell(call, outcome, self.approvals.pipeline.wording)
 
     def _make_call(self, arguments: object) -> tuple[Call, Any]:
         config: Any = ensure_config()
@@ -427,16 +419,13 @@ def export_tools(
     Raises:
         SetupError: ``ask`` is true, and no stage of the pipeline asks for approval.
     """
-    signer = Signer("export_tools", principal, conversation)
-    approvals = HostApprovals(pipeline, signer) if ask else None
+    approvals = HostApprovals(pipeline, Signer("export_tools", principal, conversation), ask)
     return [
         _Exported(
             name=each["name"],
             description=each.get("description", own),
             args_schema=each["parameters"],
             own=own,
-            pipeline=pipeline,
-            signer=signer,
             approvals=approvals,
         )
         for each, own in list_offered(registry)

@@ -398,33 +398,27 @@ def export_tools(
     Raises:
         SetupError: ``ask`` is true, and no stage of the pipeline asks for approval.
     """
-    signer = Signer("export_tools", principal, conversation)
-    approvals = HostApprovals(pipeline, signer) if ask else None
-    return [_export(each, own, pipeline, signer, approvals) for each, own in list_offered(registry)]
+    approvals = HostApprovals(pipeline, Signer("export_tools", principal, conversation), ask)
+    return [_export(each, own, approvals) for each, own in list_offered(registry)]
 
 
-def _export(
-    offered: dict[str, Any], own: str, pipeline: Pipeline, signer: Signer, approvals: HostApprovals | None
-) -> FunctionTool:
+def _export(offered: dict[str, Any], own: str, approvals: HostApprovals) -> FunctionTool:
     def make_call(context: Any, sent: object, call_id: str) -> Call:
         deps = getattr(context, "context", None)
-        known = "" if approvals else _find_conversation(context)
-        return Call(own, sent, call_id, deps=deps, conversation=known, wording=pipeline.wording)
+        known = "" if approvals.asks else _find_conversation(context)
+        return Call(own, sent, call_id, deps=deps, conversation=known, wording=approvals.pipeline.wording)
 
     async def needs_approval(context: Any, params: Any, call_id: str) -> bool:
-        return approvals is not None and await approvals.must_ask(make_call(context, params, call_id), context)
+        return await approvals.must_ask(make_call(context, params, call_id), context)
 
     async def run(context: Any, sent: str) -> Any:
         call = make_call(context, sent, context.tool_call_id)
-        if approvals is None:
-            outcome = await signer.run(pipeline, call, context)
-        else:
+
+        def decide(_approval: Approval) -> Decision | None:
             is_approved = context.is_tool_approved(offered["name"], context.tool_call_id) is True
+            return Decision(approved=True, by="the user of the OpenAI Agents SDK") if is_approved else None
 
-            def decide(_approval: Approval) -> Decision | None:
-                return Decision(approved=True, by="the user of the OpenAI Agents SDK") if is_approved else None
-
-            outcome = await approvals.run(call, context, decide)
+        outcome = await approvals.run(call, context, decide)
         media = list_media(outcome)
         return render(outcome, call=call) if media is None else [_to_output(part) for part in media]
 
@@ -434,7 +428,7 @@ def _export(
         params_json_schema=offered["parameters"],
         on_invoke_tool=run,
         strict_json_schema=False,
-        needs_approval=False if approvals is None else needs_approval,
+        needs_approval=needs_approval if approvals.asks else False,
     )
 
 

@@ -193,14 +193,11 @@ def export_tools(
     Raises:
         SetupError: ``ask`` is true, and no stage of the pipeline asks for approval.
     """
-    signer = Signer("export_tools", principal, conversation)
-    approvals = HostApprovals(pipeline, signer) if ask else None
-    return FunctionToolset([_export(each, own, pipeline, signer, approvals) for each, own in list_offered(registry)])
+    approvals = HostApprovals(pipeline, Signer("export_tools", principal, conversation), ask)
+    return FunctionToolset([_export(each, own, approvals) for each, own in list_offered(registry)])
 
 
-def _export(
-    offered: dict[str, Any], own: str, pipeline: Pipeline, signer: Signer, approvals: HostApprovals | None
-) -> Tool[Any]:
+def _export(offered: dict[str, Any], own: str, approvals: HostApprovals) -> Tool[Any]:
     async def run(ctx: RunContext[Any], /, **arguments: object) -> object:
         call = _make_call(ctx, own, arguments, ctx.tool_call_id)
 
@@ -210,13 +207,10 @@ def _export(
                 raise ApprovalRequired(facts)
             return Decision(approved=True, by="the user of Pydantic AI")
 
-        if approvals is None:
-            outcome = await signer.run(pipeline, call, ctx)
-        else:
-            outcome = await approvals.run(call, ctx, decide)
+        outcome, wording = await approvals.run(call, ctx, decide), approvals.pipeline.wording
         if says_error(outcome):
-            raise ToolFailed(render(outcome, call=call, wording=pipeline.wording))
-        return _to_return(outcome, call, pipeline.wording)
+            raise ToolFailed(render(outcome, call=call, wording=wording))
+        return _to_return(outcome, call, wording)
 
     description = offered.get("description", "")
     return Tool.from_schema(run, offered["name"], description, json_schema=offered["parameters"], takes_ctx=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
-from typing import Any, Final, Self, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import anyio
 import attrs
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 
 from ..base import timing
 from ..base.options import refuse
@@ -196,7 +197,7 @@ async def _listen(client: Any, changed: Callable[[], object], lost: anyio.Event)
         await timing.sleep(_LISTEN_AGAIN)
 
 
-class _WatchedStream:
+class _WatchedStream(ObjectReceiveStream[Any]):
     """A stream of messages that sets an event at its end, which the package does not report."""
 
     def __init__(self, stream: Any, ended: anyio.Event, pairing: Pairing) -> None:
@@ -221,23 +222,8 @@ class _WatchedStream:
         self._ended.set()
         await self._stream.aclose()
 
-    def __aiter__(self) -> _WatchedStream:
-        return self
 
-    async def __anext__(self) -> Any:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_exc: object) -> None:
-        await self.aclose()
-
-
-class _NotedStream:
+class _NotedStream(ObjectSendStream[Any]):
     """A stream of messages to a server, of which the requests are noted."""
 
     def __init__(self, stream: Any, pairing: Pairing) -> None:
@@ -249,12 +235,6 @@ class _NotedStream:
 
     async def aclose(self) -> None:
         await self._stream.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_exc: object) -> None:
-        await self.aclose()
 
 
 class SdkSession:

@@ -6,9 +6,10 @@ The SDK's own transport reads in a thread, which no signal ends, and does not an
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import anyio
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 
 from .jsonrpc import (
     INVALID_REQUEST,
@@ -172,27 +173,12 @@ class _End:
     async def aclose(self) -> None:
         """Close nothing."""
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(self, *_exc: object) -> None:
-        """Close nothing."""
-
-
-class _Incoming(_End):
+class _Incoming(_End, ObjectReceiveStream[Any]):
     async def receive(self) -> Any:
         return await self._transport.receive()
 
-    def __aiter__(self) -> Self:
-        return self
 
-    async def __anext__(self) -> Any:
-        try:
-            return await self._transport.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-
-class _Outgoing(_End):
+class _Outgoing(_End, ObjectSendStream[Any]):
     async def send(self, item: Any) -> None:
         await self._transport.send(item)

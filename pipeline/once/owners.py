@@ -69,7 +69,7 @@ class Owner:
     @property
     def may_begin(self) -> bool:
         """Whether a body may begin now: by the lease no other process takes this one for dead."""
-        return timing.now() < self._until and os.getpid() == self.pid
+        return timing.monotonic() < self._until and os.getpid() == self.pid
 
     async def _renew(self) -> None:
         began = timing.monotonic()

@@ -155,7 +155,7 @@ class Conversations:
 
     Args:
         max_bytes: Estimated bytes of all of them. Calls that are kept for ``verify=`` go first, the oldest first; a
-            record never does: its conversation gets no further calls of the tool.
+            record never does: its conversation gets no further calls of the tool. Default 64 MiB.
     """
 
     def __init__(self, max_bytes: int = _MAX_BYTES) -> None:

@@ -65,14 +65,11 @@ def refuse_twins(text: str, read: object = None) -> MalformedCall | None:
         text: The text.
         read: The object that a parser read from it; one with a name for each colon has none twice. None: not known.
     """
-    if is_object(read):
-        if text.count(":") <= len(read):
-            return None
-        objects = text.count("{")  # or fewer: a bracket may stand in a string
-        names = len(read) if objects == 1 else _count_names(text) if objects > _FEW else 0
-        if names and _has_names(text, names):
-            return None
+    if is_object(read) and (text.count(":") <= len(read) or count_names(text) <= len(read)):
+        return None
     try:
+        if is_object(read) and text.count("{") > _FEW and _has_each_name_once(text):
+            return None
         _DECODER.decode(refuse_deep(text))
     except TwinError:
         return MalformedCall("an object has one name twice")
@@ -81,20 +78,19 @@ def refuse_twins(text: str, read: object = None) -> MalformedCall | None:
     return None
 
 
-def _count_names(text: str) -> int:
-    """Count the names in all objects of JSON text, those that an object has twice once. All of it in C."""
+def count_names(text: str) -> int:
+    """Count the names in JSON text, or more than there are: a colon may also stand in a string."""
+    # Where no backslash stands for itself, a quote after one is part of a string, and so is a colon after that.
+    return text.count(":") - (text.count('\\":') if "\\\\" not in text else 0)
+
+
+def _has_each_name_once(text: str) -> bool:
+    """Whether certainly no object in JSON text has a name twice. Many objects are compared in C; False: not known."""
     objects: list[JsonObject] = []  # without those in them, in whose place the hook puts None
     json.JSONDecoder(object_hook=objects.append, parse_int=len, parse_float=len, parse_constant=len).decode(text)
-    return sum(map(len, objects))
-
-
-def _has_names(text: str, count: int) -> bool:
-    """Whether JSON text certainly has at most so many names, without reading it."""
-    # A colon in a string seldom follows a quote. Where no backslash stands for itself, one before a quote makes it part
-    # of a string.
-    joined = text.encode("utf-8", "surrogatepass").translate(None, b" \t\r\n")
-    escaped = joined.count(b'\\":') if b"\\" in joined and b"\\\\" not in joined else 0
-    return joined.count(b'":') - escaped <= count
+    joined = text.encode("utf-8", "surrogatepass").translate(None, b" \t\r\n")  # a name ends with '":'
+    escaped = joined.count(b'\\":') if b"\\" in joined and b"\\\\" not in joined else 0  # see `count_names`
+    return joined.count(b'":') - escaped <= sum(map(len, objects))
 
 
 def read_exactly(text: str, read: Callable[[str], Any]) -> Any:

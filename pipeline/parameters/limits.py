@@ -49,10 +49,11 @@ class Limits:
 
     Args:
         bytes: Bytes of the arguments in UTF-8: of the text, or of all texts and names of a mapping. None: no limit.
+            Default 1,000,000.
         depth: Levels of objects and arrays, the arguments themselves included. None: no limit of this kind; text is
-            refused above 200 levels in any case.
-        keys: Names in objects and items in arrays, all together. None: no limit.
-        problems: Problems of one call that are listed; one more entry gives their total number. At least 1.
+            refused above 200 levels in any case. Default 64.
+        keys: Names in objects and items in arrays, all together. None: no limit. Default 5,000.
+        problems: Problems of one call that are listed; one more entry gives their total number. At least 1. Default 50.
 
     Attributes:
         most: Bytes, depth and keys; 2**62 where there is no limit.

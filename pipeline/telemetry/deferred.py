@@ -37,9 +37,9 @@ class DeferredSpans:
 
     Args:
         max_queue: Calls that may wait. A call beyond it loses its stage spans and counts in ``dropped``; its own span
-            and its attempt spans are still recorded.
+            and its attempt spans are still recorded. Default 10,000.
         max_idle: Polls in a row, one every 0.05 seconds, that find the queue empty before the thread ends. The next
-            call starts it again, so an idle process is not woken.
+            call starts it again, so an idle process is not woken. Default 100.
         sleep: Waits between two polls, for so many seconds. Default None: until then, or the end of the process.
     """
 

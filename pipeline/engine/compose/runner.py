@@ -234,10 +234,11 @@ class Runner:
                 verdict.guards = self._guards  # a check made it for this call, so nothing else holds it
             else:
                 verdict.guards, effect = self._make_guards(call, verdict)
-            if effect is None and call.timeout is None:
+            once = effect if effect is not None and self._remembers(call) else None
+            if once is None and call.timeout is None:
                 outcome = await plain(reached)
             else:
-                outcome = await self._run_chain(call, reached, effect, plain)
+                outcome = await self._run_chain(call, reached, once, plain)
             if type(outcome) is not _SUCCESS and effect is not None and effect.undecided:
                 outcome = await self._find_memory().settle(reached, effect, outcome)
         except BaseException as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
@@ -285,7 +286,8 @@ class Runner:
                 if not isinstance(checked, _CALL):
                     outcome = checked
                 else:
-                    outcome = await self._run_chain(call, checked, effect, chain)
+                    once = effect if effect is not None and self._remembers(call) else None
+                    outcome = await self._run_chain(call, checked, once, chain)
                 if type(outcome) is not _SUCCESS and effect is not None and effect.undecided:
                     outcome = await self._find_memory().settle(checked, effect, outcome)
         except BaseException as exc:  # noqa: BLE001  # as in run; the checks but the first are in the chain here
@@ -329,13 +331,13 @@ class Runner:
             return True
         return call.guards is not None and self._find_memory().scope_of(call) is not None
 
-    def _run_chain(self, call: Call, reached: Any, effect: OneEffect | None, chain: Handler[Any]) -> Awaitable[Outcome]:
-        """Run the chain: once for an intent that is remembered, and within the time of the call if it has one."""
-        if effect is not None and self._remembers(call):
+    def _run_chain(self, call: Call, reached: Any, once: OneEffect | None, chain: Handler[Any]) -> Awaitable[Outcome]:
+        """Run the chain: once for an intent whose effect is given, and within the time of the call if it has one."""
+        if once is not None:
             memory = self._find_memory()
             if call.timeout is None:
-                return memory.run(reached, effect, chain, memory.flights)
-            chain = partial(memory.run, effect=effect, inside=chain, flights=memory.flights)
+                return memory.run(reached, once, chain, memory.flights)
+            chain = partial(memory.run, effect=once, inside=chain, flights=memory.flights)
         return chain(reached) if call.timeout is None else run_within(call.timeout, reached, chain)
 
     def _find_memory(self) -> _Memory:

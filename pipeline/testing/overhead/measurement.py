@@ -20,7 +20,7 @@ from .ablation import Pair, Samples, count_allocations, leave_out, make_lean, pa
 from .alone import make_alone, record_runs
 from .costs import Overhead, StageCost
 from .figures import Figure
-from .rounds import Bench, Core, UnlikeError, make_batch
+from .rounds import Bench, Core, UnlikeError, explain_unlike, find_unlike, make_batch
 from .sample_calls import (
     Bodies,
     all_in_loop,
@@ -80,7 +80,11 @@ class Measurement:
     @classmethod
     @asynccontextmanager
     async def begin(cls, pipeline: Pipeline, given: Sequence[Call] | None, options: Options) -> AsyncGenerator[Self]:
-        """Choose a call if none is given, run those that only read, and replace the bodies of all tools."""
+        """Choose a call if none is given, run those that only read, and replace the bodies of all tools.
+
+        Raises:
+            SetupError: A call fails, or ends otherwise when it is repeated.
+        """
         values: dict[str, object] = {}
         calls = [pipeline.ask(call) for call in given or [await choose_call(pipeline)]]
         pipeline = pipeline.unbound  # it is built anew for each figure
@@ -108,6 +112,11 @@ class Measurement:
             try:
                 await made.find_costly()
                 yield made
+            except (UnlikeError, BaseExceptionGroup) as exc:
+                if (unlike := find_unlike(exc)) is None:
+                    raise
+                report = await pipeline.report(unlike.call)  # which is decided as it was just now
+                raise explain_unlike(unlike, report.decided_by) from None
             finally:
                 gc.unfreeze()
 

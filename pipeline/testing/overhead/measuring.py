@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Literal, TypeAlias, TypeVar
 
 import anyio
 
@@ -15,7 +15,6 @@ from ...engine.call import Call
 from ...engine.compose.pipeline import Pipeline
 from .costs import Overhead
 from .measurement import ASKED, Measurement, Options
-from .rounds import UnlikeError, explain_unlike
 
 T = TypeVar("T")
 Backend: TypeAlias = Literal["asyncio", "trio"]
@@ -89,27 +88,8 @@ def run_measurement(
         async with bind(pipeline) as bound, bound, Measurement.begin(bound, calls, options) as measurement:
             return await work(measurement)
 
-    try:
-        with _without_logs():
-            return anyio.run(run, backend=options.backend)
-    except UnlikeError as unlike:
-        raise explain_unlike(unlike) from None
-    except BaseExceptionGroup as group:  # of calls that ran at the same time
-        found = _find_unlike(group)
-        if found is None:
-            raise
-        raise explain_unlike(found) from None
-
-
-def _find_unlike(group: BaseExceptionGroup[BaseException]) -> UnlikeError | None:
-    for each in group.exceptions:
-        if isinstance(each, UnlikeError):
-            return each
-        if isinstance(each, BaseExceptionGroup):
-            inner: BaseExceptionGroup[BaseException] = cast("Any", each)
-            if (found := _find_unlike(inner)) is not None:
-                return found
-    return None
+    with _without_logs():
+        return anyio.run(run, backend=options.backend)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 from statistics import median
 from time import monotonic
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import anyio
 import attrs
@@ -119,11 +119,19 @@ def make_batch(run: Run, turn: Iterator[Call], at_once: int, kind: str | None = 
     return work_at_once
 
 
-def explain_unlike(unlike: UnlikeError) -> SetupError:
-    """The set-up error of a call that did not end as it did at first."""
-    kind = kind_of(unlike.outcome) or "success"
+def find_unlike(exc: BaseException) -> UnlikeError | None:
+    """The first one in what was raised: a group, where calls ran at the same time."""
+    if not isinstance(exc, BaseExceptionGroup):
+        return exc if isinstance(exc, UnlikeError) else None
+    inner: Sequence[BaseException] = cast("Any", exc).exceptions
+    return next(filter(None, map(find_unlike, inner)), None)
+
+
+def explain_unlike(unlike: UnlikeError, decided_by: str) -> SetupError:
+    """The set-up error of a call that did not end as it did at first, with the stage that decides so; "": not known."""
+    kind, stage = kind_of(unlike.outcome) or "success", f"the stage {decided_by!r}" if decided_by else "a stage"
     return SetupError(
-        f"the call of {str(unlike.call.name)!r} ends in {kind!r} when it is repeated: a stage limits or counts calls. "
+        f"the call of {str(unlike.call.name)!r} ends in {kind!r} when it is repeated: {stage} limits or counts calls. "
         "Give several different calls, or a pipeline in which that stage has no limit"
     )
 
