@@ -32,6 +32,16 @@ if TYPE_CHECKING:
 
 
 _ATTEMPTS = 3
+_SOURCES = {  # of the stages that most pipelines lack
+    "timeout": "`standard(tools, timeout=…)`",
+    "ledger": "`standard(tools, store=…)`",
+    "switchboard": "`standard(tools, store=…)`",
+    "policy": "the rules of `standard(tools, policy=…)`",
+    "dry_run": "a rule of `standard(tools, policy=…)` that says `dry_run`",
+    "approve": "a rule of `standard(tools, policy=…)` that says `approve`",
+    "quota_1": "a budget of `standard(tools, policy=…)`",
+    "check_result": "a tool that says `ensure=` or `output_schema=`",
+}
 
 
 class _NotGiven:
@@ -149,7 +159,7 @@ def standard(
     )
     # Classify is inside of retry, which reads the kind of error.
     entries = (*stack.wrap(Classify(errors, foreign_text=foreign_text)).entries, end)
-    pipeline = Pipeline(entries, wording, Promises(redact, tuple(sinks), _check_results))
+    pipeline = Pipeline(entries, wording, Promises(redact, tuple(sinks), _check_results, _SOURCES))
     if store is not None or file is not None:
         from .standard_durable import add_stages
 

@@ -510,6 +510,24 @@ async def test_the_line_of_a_failed_call_says_who_decided(recorded: RecordedSpan
     assert "ERROR  error.type=unknown_tool  toolcall.decided_by=resolve" in line
 
 
+async def test_a_recording_without_a_pipeline_says_what_to_give_one(recorded: RecordedSpans) -> None:
+    """Where no pipeline recorded, the tree and every broken count say how one does; where one did, neither does."""
+    hint = "give it `standard(tools, trace=Trace(tracer_provider=recorded.tracer_provider))`"
+    tools = ToolRegistry()
+    tools.register(a_tool())
+    report = await standard(tools).report(Call("probe"))
+    assert recorded.tree == f"no pipeline recorded here: {hint}"
+    counts: list[dict[str, Any]] = [{}, {"calls": 1}, {"reports": [report]}]
+    for wanted in counts:
+        with pytest.raises(AssertionError) as raised:
+            assert_trace(recorded.spans, **wanted)
+        assert hint in str(raised.value)
+    await traced(recorded).call("probe")
+    with pytest.raises(AssertionError) as raised:
+        assert_trace(recorded.spans, calls=2)
+    assert (hint in str(raised.value), hint in recorded.tree) == (False, False)
+
+
 async def test_recorded_spans_can_be_cleared(recorded: RecordedSpans) -> None:
     """clear() forgets the spans recorded so far, deferred ones included."""
     pipeline = traced(recorded, defer=True)

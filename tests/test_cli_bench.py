@@ -33,9 +33,10 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rounds: what the figures are is for other tests."""
 
-    def few(owner: str, pipeline: Any, calls: Any, options: Options, _: object, bind: Any) -> Overhead:
+    def few(owner: str, pipeline: Any, calls: Any, options: Options, work: Any, bind: Any) -> Overhead:
         fewer = attrs.evolve(options, builds=3, seconds=0.5)
-        return run_measurement(owner, pipeline, calls, fewer, lambda each: each.measure_all(failures=False), bind)
+        found: Overhead = run_measurement(owner, pipeline, calls, fewer, work, bind)
+        return found
 
     monkeypatch.setattr(bench_command, "run_measurement", few)
 
@@ -56,6 +57,21 @@ def test_every_stage_has_a_line(desk: Desk, target: str) -> None:
     assert firsts[: len(STAGES)] == STAGES
     assert "a call beyond its tool" in done.stdout
     assert "one loop carries" in done.stdout
+
+
+@pytest.mark.parametrize("stages", [(), ("retry",)], ids=str)
+def test_stderr_says_what_is_measured(desk: Desk, stages: tuple[str, ...]) -> None:
+    """A line before each figure; with --stage there are no calls that fail, for they are no cost of a stage."""
+    done = bench(desk, *ECHO, "--json", *(word for name in stages for word in ("--stage", name)))
+    names = stages or STAGES
+    assert done.stderr.splitlines() == [
+        "measuring which stages cost the most",
+        "measuring a middleware that does nothing",
+        *(f"measuring stage {name} ({number} of {len(names)})" for number, name in enumerate(names, 1)),
+        "measuring the whole call, and how many calls a loop carries",
+        *([] if stages else ["measuring calls that fail"]),
+    ]
+    assert bool(json.loads(done.stdout)["failures"]) == (not stages)
 
 
 def test_the_json_is_all_that_stdout_has(desk: Desk, tmp_path: Path) -> None:

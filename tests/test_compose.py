@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
 import anyio
@@ -45,6 +46,7 @@ from toolcall_pipeline.middlewares import (
     Validate,
     standard,
 )
+from toolcall_pipeline.stores import Memory
 from toolcall_pipeline.testing import script
 
 C = TypeVar("C", bound=Call)
@@ -155,6 +157,37 @@ def test_a_set_up_error_is_a_type_error_and_a_value_error(kind: type[Exception])
     """`except TypeError` and `except ValueError` both catch a SetupError."""
     with pytest.raises(kind):
         standard(TOOLS).without("resolve")
+
+
+HINTS = {
+    "ledger": "`ledger` comes with `standard(tools, store=…)`",
+    "switchboard": "`switchboard` comes with `standard(tools, store=…)`",
+    "timeout": "`timeout` comes with `standard(tools, timeout=…)`",
+    "policy": "`policy` comes with the rules of `standard(tools, policy=…)`",
+    "approve": "`approve` comes with a rule of `standard(tools, policy=…)` that says `approve`",
+    "dry_run": "`dry_run` comes with a rule of `standard(tools, policy=…)` that says `dry_run`",
+    "quota_1": "`quota_1` comes with a budget of `standard(tools, policy=…)`",
+    "check_result": "`check_result` comes with a tool that says `ensure=` or `output_schema=`",
+}
+
+
+def test_a_stage_that_comes_with_an_option_names_it(tmp_path: Path) -> None:
+    """Who names a stage that `standard` adds only for an option reads which one, whatever he does with the stage."""
+    policy = tmp_path / "policy.toml"
+    rules = "".join(f"[[rules]]\ntool = 'probe'\naction = '{action}'\n" for action in ("approve", "dry_run"))
+    policy.write_text(f"{rules}[[budgets]]\ncalls = 9\nwindow = 60\nper = 'tool'\n", "utf-8")
+    tools = ToolRegistry()
+    tools.register(a_tool(ensure=bool))
+    every = standard(tools, timeout=1, store=Memory(), policy=policy).stages
+    assert set(every) - set(standard(TOOLS).stages) == set(HINTS)
+    for name, hint in HINTS.items():
+        for edit in (standard(TOOLS).before, standard(TOOLS).replace):
+            with pytest.raises(SetupError, match="there is no stage") as raised:
+                edit(name, log)
+            assert str(raised.value).endswith(f"execute. {hint}")
+    with pytest.raises(SetupError) as raised:
+        Stack().check(Resolve(TOOLS)).without("ledger")
+    assert str(raised.value) == "there is no stage 'ledger'; there are: resolve"
 
 
 def test_the_standard_order() -> None:

@@ -30,9 +30,11 @@ from toolcall_pipeline import (
     render,
 )
 from toolcall_pipeline.base.semconv import TOOL_NAME
+from toolcall_pipeline.executors.remote_errors import decode_error
 from toolcall_pipeline.middlewares import Retry, Trace, standard
+from toolcall_pipeline.privacy import make_safe
 from toolcall_pipeline.telemetry import SUPPRESS, set_log_level
-from toolcall_pipeline.telemetry.logs import is_first_crash
+from toolcall_pipeline.telemetry.logs import is_first_of_bug
 
 
 def registry(error: BaseException | None = None, effect: Effect = "read") -> ToolRegistry:
@@ -382,23 +384,33 @@ from returns.result import Success
 
 from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline import ToolRegistry
+from toolcall_pipeline.stores import SQLite
 tools = ToolRegistry()
 @tools.tool
-async def crash() -> None:
-    raise RuntimeError("why")
+async def crash(why: str) -> None:
+    if why == "why":
+        raise RuntimeError("why")
+    raise RuntimeError("another bug")
+@tools.tool(effect="read")
+async def fetch() -> None:
+    raise ConnectionError("reset")
 async def main():
     for _ in range(3):
-        await standard(tools).call("crash")
+        await standard(tools).call("crash", {"why": "why"})
         await standard(tools).call("nope")
+        await standard(tools, attempts=1).call("fetch")
+        await standard(tools, store=SQLite("/nonexistent/x.db")).call("crash", {"why": "why"})
+    await standard(tools).call("crash", {"why": "not"})
 anyio.run(main)
 """
 
 
-def test_without_logging_the_first_crash_goes_to_stderr() -> None:
-    """If logging is not configured, the first crash of an exception class goes to stderr, and nothing else does."""
+def test_without_logging_each_bug_goes_to_stderr_once() -> None:
+    """If logging is not configured, stderr has once each bug and each mistake of set-up, and nothing else."""
     done = subprocess.run([sys.executable, "-c", UNCONFIGURED], capture_output=True, text=True, check=True)
-    assert done.stderr.count("RuntimeError: why") == 1
-    assert "nope" not in done.stderr
+    told = ("RuntimeError: why", "RuntimeError: another bug", "'/nonexistent/x.db'")
+    assert [done.stderr.count(each) for each in told] == [1, 1, 1]
+    assert ("nope" in done.stderr, "reset" in done.stderr) == (False, False)
     assert done.stdout == ""
 
 
@@ -459,16 +471,77 @@ async def test_a_connection_of_another_thread_gets_a_hint(
     assert [each for each in texts if 'run_in="loop"' in each] == (texts[:1] if hinted else [])
 
 
-def test_the_first_crash_of_a_class_in_a_tool_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record of another class or another tool has a first crash too; one without an exception has none."""
-    monkeypatch.setattr("toolcall_pipeline.telemetry.logs._reported_crashes", set[tuple[str, str]]())
+def fail_at(place: str) -> None:
+    if place == "a":
+        raise ValueError
+    if place == "b":
+        raise ValueError
+    if place == "cause":
+        raise ValueError from boom("a")
+    raise ExceptionGroup("why", [boom(place[-1])])
 
-    def is_first(tool: str, crash: Exception | None) -> bool:
-        exc_info = None if crash is None else (type(crash), crash, None)
-        record = logging.LogRecord("toolcall_pipeline", logging.ERROR, "x.py", 1, "a bug", None, exc_info)
-        setattr(record, TOOL_NAME, tool)
-        return is_first_crash(record)
 
-    found = [is_first("a", ValueError()), is_first("a", ValueError()), is_first("a", KeyError())]
-    found += [is_first("b", ValueError()), is_first("b", None)]
-    assert found == [True, False, True, True, False]
+def boom(place: str) -> Exception:
+    """A crash as it is caught, raised at one of several lines."""
+    try:
+        fail_at(place)
+    except Exception as exc:
+        return exc
+    raise AssertionError
+
+
+def remote(line: int) -> Exception:
+    """A crash in another process."""
+    made = decode_error((ValueError(), f'  File "tool.py", line {line}, in f\n'))
+    assert isinstance(made, Exception)
+    return made
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], set[int]]:
+    """Which bugs stderr had: none yet."""
+    none: dict[tuple[str, str], set[int]] = {}
+    monkeypatch.setattr("toolcall_pipeline.telemetry.logs._shown_bugs", none)
+    return none
+
+
+def a_record(tool: str, crash: Exception | None, said: str = "") -> logging.LogRecord:
+    exc_info = None if crash is None else (type(crash), crash, crash.__traceback__)
+    record = logging.LogRecord("toolcall_pipeline", 40, "x.py", 1, "%s %s %s %s", ("", "", "", said), exc_info)
+    setattr(record, TOOL_NAME, tool)
+    return record
+
+
+@pytest.mark.usefixtures("shown")
+@pytest.mark.parametrize("safe", [False, True])
+@pytest.mark.parametrize(
+    ("crashes", "new"),
+    [
+        (["a", "a", "b", "b", "a"], [True, False, True, False, False]),
+        (["group of a", "group of b", "group of a"], [True, True, False]),
+        (["a", "cause", "cause"], [True, True, False]),
+        ([remote(1), remote(2), remote(1)], [True, True, False]),
+        ([ValueError(), KeyError(), ValueError()], [True, True, False]),
+    ],
+)
+def test_a_crash_is_new_by_class_and_stack(safe: bool, crashes: list[Any], new: list[bool]) -> None:
+    """A crash of another line is new, also as a cause, in a group and from another process; in each tool by itself."""
+    raised = [boom(each) if isinstance(each, str) else each for each in crashes]
+    raised = [make_safe(each) if safe else each for each in raised]
+    for tool in ("a", "b"):
+        assert [is_first_of_bug(a_record(tool, each)) for each in raised] == new
+
+
+@pytest.mark.usefixtures("shown")
+def test_a_mistake_of_set_up_is_new_by_its_text() -> None:
+    """Of failures without a stack only a SetupError is a bug; each text of one in each tool is new once."""
+    said = [": SetupError: 'a'", ": SetupError: 'a'", ": SetupError: 'b'", ": ConnectionError: 'c'", ""]
+    for tool in ("a", "b"):
+        assert [is_first_of_bug(a_record(tool, None, each)) for each in said] == [True, False, True, False, False]
+
+
+def test_what_stderr_had_is_bounded(shown: dict[tuple[str, str], set[int]]) -> None:
+    """At most 1,000 pairs of class and tool are remembered, and 20 stacks of each; what is beyond is not shown."""
+    assert [is_first_of_bug(a_record("a", remote(line))) for line in range(30)] == [True] * 20 + [False] * 10
+    assert sum(is_first_of_bug(a_record(str(tool), ValueError())) for tool in range(1_100)) == 999
+    assert (len(shown), sum(map(len, shown.values()))) == (1_000, 1_019)

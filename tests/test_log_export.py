@@ -162,7 +162,7 @@ def test_logs_on_the_console(collector: HttpCollector) -> None:
     """`console` is the exporter of the SDK: JSON on stdout. Several exporters may be named."""
     done = run(SCRIPT, collector.url, OTEL_LOGS_EXPORTER="otlp,console")
     assert done.stdout.count('"gen_ai.tool.name": "crash"') == 3
-    assert len(collector.log_records) == 9
+    assert len(collector.log_records) == 12
 
 
 @pytest.mark.parametrize(
@@ -282,6 +282,7 @@ SCRIPT = """
 import logging, anyio, sys
 from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline import ToolRegistry
+from toolcall_pipeline.stores import SQLite
 from toolcall_pipeline.telemetry import configure
 tools = ToolRegistry()
 @tools.tool
@@ -291,6 +292,7 @@ async def main():
     for _ in range(3):
         await standard(tools).call("crash")
         await standard(tools).call("nope")
+        await standard(tools, store=SQLite("/nonexistent/x.db")).call("crash")
 if len(sys.argv) > 1:
     configure(endpoint=sys.argv[1], metrics="none", loggers=[""])
 anyio.run(main)
@@ -309,16 +311,17 @@ except Exception as exc:
 
 @pytest.mark.long
 def test_who_sets_no_logging_up_sees_what_he_saw_before(collector: HttpCollector) -> None:
-    """To export records is not to read them: the first crash is on stderr, and all is sent when the process ends."""
+    """To export records is not to read them: each bug is once on stderr, and all is sent when the process ends."""
     done = run(SCRIPT, collector.url)
     assert done.stderr.count("RuntimeError: why") == 1
     assert "nope" not in done.stderr
-    for told in ("of the application", "a store is away", "a ledger is lost", "a collector is away"):
+    others = ("of the application", "a store is away", "a ledger is lost", "a collector is away")
+    for told in ("'/nonexistent/x.db'", *others):
         assert done.stderr.count(told) == 1
     assert [line for line in done.stderr.splitlines() if "File" not in line] == [
         line for line in run(SCRIPT).stderr.splitlines() if "File" not in line
     ]
-    assert len(collector.log_records) == 9
+    assert len(collector.log_records) == 12
     assert done.stdout.startswith("a tracer provider is already set")
 
 

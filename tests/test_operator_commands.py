@@ -135,6 +135,13 @@ def test_the_order_of_the_words(command: str, told: str) -> None:
     assert (done.exit_code, told in done.stderr) == (2, True), done.stderr
 
 
+@pytest.mark.parametrize("group", ["approvals", "ledger", "audit", "switch"])
+def test_the_help_may_follow_the_store(group: str) -> None:
+    """`--help` behind STORE is the help of the command, and reads no store."""
+    shown = run(group, "missing.db", "--help")
+    assert (shown.exit_code, shown.stdout, shown.stderr) == (0, run(group, "--help").stdout, "")
+
+
 def test_what_names_a_store() -> None:
     """A path is SQLite, and a URL is that of its server."""
     kinds = {

@@ -67,6 +67,7 @@ def bench(target: str, asker: Asker, options: BenchOptions) -> int:
             run_tools=options.run_tools,
             result=result,
         )
+        _say("which stages cost the most")
         try:
             found = run_measurement("bench", pipeline, calls, chosen, _measure_all, asker.bind)
         except SetupError as exc:
@@ -99,7 +100,13 @@ def _print(found: Overhead, earlier: dict[str, Any] | None, options: BenchOption
 
 
 async def _measure_all(measurement: Measurement) -> Overhead:
-    return await measurement.measure_all(failures=True)
+    failures = measurement.options.stages is None  # what a failing call costs is no cost of one stage
+    return await measurement.measure_all(failures=failures, say=_say)
+
+
+def _say(what: str) -> None:
+    """What is measured now, on stderr: all figures take about a minute."""
+    print(f"measuring {what}", file=sys.stderr, flush=True)
 
 
 def _read_calls(options: BenchOptions) -> Sequence[Call] | None:

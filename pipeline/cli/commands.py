@@ -235,7 +235,13 @@ def call(**options: Any) -> None:
     "--result", metavar="JSON", help="What the tools return meanwhile.  [default: what a tool that reads says]"
 )
 @click.option("--run-tools", is_flag=True, help="Run the tools, thousands of times and with all their effects.")
-@click.option("--stage", "stages", metavar="NAME", multiple=True, help="Measure this stage only; may be repeated.")
+@click.option(
+    "--stage",
+    "stages",
+    metavar="NAME",
+    multiple=True,
+    help="Measure this stage, and no failing calls; may be repeated.",
+)
 @click.option("--concurrency", metavar="N", type=click.IntRange(1), default=1, help="Calls at a time.  [default: 1]")
 @click.option("--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", help="[default: asyncio]")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")

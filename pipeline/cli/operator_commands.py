@@ -41,6 +41,9 @@ class StoreGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb, and say what is meant where it stands in the place of STORE."""
         store, verb = ctx.params.get("store", ctx.obj), args[0]
+        if verb in ctx.help_option_names:
+            click.echo(ctx.get_help(), color=ctx.color)
+            ctx.exit()
         if verb not in self.commands:
             if store in self.commands:
                 raise UsageError(f"the store comes first: {ctx.command_path} {' '.join([verb, store, *args[1:]])}")

@@ -293,8 +293,8 @@ class Denied(
     """A backend, a policy or a person refused the call.
 
     Attributes:
-        by: Who refused; the model does not see it.
-        message: "": the model gets a fixed text.
+        by: Who refused, such as the name of the stage. It is for logs and reports; the model does not see it.
+        message: Why, for the model. "": it gets a fixed text.
         details: Further facts of the failure, for the model.
         cause: The private exception; it is only logged. None: there is none.
     """

@@ -24,7 +24,7 @@ from opentelemetry.trace import get_current_span
 from ..base import semconv
 from ..base.setup_error import SetupError
 from ..privacy import make_safe
-from .logs import is_first_crash
+from .logs import is_first_of_bug
 
 _SPAN_IDS = frozenset(("trace_id", "span_id"))  # fields for formatters; an exported record has them from its context
 _RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"} | _SPAN_IDS
@@ -61,7 +61,7 @@ class ExportHandler(logging.Handler):
             return
         if not _is_of_an_exporter(record):
             self._export(record)
-        if not _has_readers(record.name) and (not hasattr(record, semconv.ERROR_TYPE) or is_first_crash(record)):
+        if not _has_readers(record.name) and (not hasattr(record, semconv.ERROR_TYPE) or is_first_of_bug(record)):
             _show(record)
 
     def _export(self, record: logging.LogRecord) -> None:

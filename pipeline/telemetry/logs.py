@@ -6,8 +6,10 @@ Only the record of a failure may contain a private cause (the text or stack of a
 from __future__ import annotations
 
 import logging
+import re
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
 
@@ -21,6 +23,7 @@ from ..engine.errors import (
     ExecutionFailed,
     InvalidParams,
     MalformedCall,
+    NeedsSetup,
     TimedOut,
     ToolError,
     Transient,
@@ -47,8 +50,13 @@ _RUN_IN_LOOP = (
     "connection in the tool."
 )
 _WORDS = ("message", "question", "reason")  # of an author, for the model
-_MAX_CRASHES = 1000  # pairs of tool and exception class to remember; classes may be created without end
-_reported_crashes: set[tuple[str, str]] = set()  # names of tool and exception class
+_MAX_SHOWN = 1000  # pairs of tool and exception class to remember; classes may be created without end
+_MAX_PLACES = 20  # of one class in one tool: a parser that recurses has a stack for each input
+_MAX_CHAIN = 20  # exceptions of one crash whose lines count
+_shown_bugs: dict[tuple[str, str], set[int]] = {}  # stacks and texts, by names of tool and of exception class
+_OF_SETUP = ": SetupError"
+_SAID = 3  # the argument of a record that describes the error
+_TEXT_LINE = re.compile(r'File "([^"\n]*)", line (\d+)')  # in a stack that another process wrote
 
 
 def log_failure(
@@ -64,8 +72,9 @@ def log_failure(
     A failure with a message of the tool's author is a warning, because it was foreseen, and so is one with a
     ``retry_after``: a rate limit. `set_log_level` overrides both.
 
-    If the application has not configured logging, only the first crash of each exception class in each tool is logged:
-    it goes to stderr (Python's handler of last resort), so that it does not stay invisible.
+    If the application has not configured logging, only bugs are logged, each once: the first crash of each exception
+    class and stack in each tool, and the first of each mistake of set-up (`SetupError`). They go to stderr (Python's
+    handler of last resort), so that they do not stay invisible.
 
     Args:
         call: The call as it was sent.
@@ -80,7 +89,11 @@ def log_failure(
         return
     name = None if tool is None else tool.name
     crash = error.cause if isinstance(error, Crashed) else None
-    if not logger.hasHandlers() and (crash is None or not _is_new_crash(name or "", type(crash).__name__)):
+    has_readers = logger.hasHandlers()
+    if not has_readers and not isinstance(error, (Crashed, NeedsSetup)):
+        return
+    said = _describe(error, tool, mask)
+    if not has_readers and not _is_new_bug(name or "", crash, said):
         return
     stack = None if crash is None else make_safe(crash, mask and mask.foreign)
     if stack is not None and tool is not None and tool.run_in == "thread" and _is_bound_to_thread(crash):
@@ -91,7 +104,7 @@ def log_failure(
         _quote(call.name),
         f" (resolved to {_quote(name)})" if name is not None and name != call.name else "",
         error.kind,
-        _describe(error, tool, mask),
+        said,
         _quote(call.id),
         exc_info=(type(stack), stack, stack.__traceback__) if stack is not None else None,
         extra={semconv.ERROR_TYPE: error.kind, **_say_why(error, tool, decided_by, note), **_name_call(call, name)},
@@ -207,20 +220,48 @@ def _name_call(call: Call, tool: str | None) -> dict[str, Any]:
     return fields
 
 
-def is_first_crash(record: logging.LogRecord) -> bool:
-    """Whether a record of `log_failure` has the first crash of its exception class in its tool."""
-    crash = record.exc_info[1] if record.exc_info else None
+def is_first_of_bug(record: logging.LogRecord) -> bool:
+    """Whether a record of `log_failure` is the first of its bug, which stderr has where nothing reads the log."""
     tool: str = getattr(record, semconv.TOOL_NAME, "")
-    return crash is not None and _is_new_crash("" if tool == semconv.OTHER else tool, type(crash).__name__)
+    crash = record.exc_info[1] if record.exc_info else None
+    said = str(record.args[_SAID]) if isinstance(record.args, tuple) and len(record.args) > _SAID else ""
+    return _is_new_bug("" if tool == semconv.OTHER else tool, crash, said)
 
 
-def _is_new_crash(tool: str, exception: str) -> bool:
-    """Return True for the first crash of this exception class in this tool, and remember it."""
-    crash = (tool, exception)
-    if crash in _reported_crashes or len(_reported_crashes) > _MAX_CRASHES:
+def _is_new_bug(tool: str, crash: BaseException | None, said: str) -> bool:
+    """Remember a crash by class and stack, a SetupError by text; return True if it is the first of its tool."""
+    if crash is None and not said.startswith(_OF_SETUP):
         return False
-    _reported_crashes.add(crash)
+    key = (tool, _OF_SETUP if crash is None else type(crash).__name__)
+    places = _shown_bugs.get(key)
+    if places is None:
+        if len(_shown_bugs) >= _MAX_SHOWN:
+            return False
+        places = _shown_bugs[key] = set()
+    place = hash(said if crash is None else frozenset(_list_lines(crash)))  # a set: recursion of any depth has one
+    if place in places or len(places) >= _MAX_PLACES:
+        return False
+    places.add(place)
     return True
+
+
+def _list_lines(crash: BaseException) -> Iterator[tuple[str, int]]:
+    """Yield file and line of each frame of an exception, of those that led to it, and of the members of a group."""
+    waiting: list[BaseException | None] = [crash]
+    for exc in waiting:  # which grows
+        if exc is None:
+            continue
+        traceback = exc.__traceback__
+        if traceback is None:
+            yield from ((file, int(line)) for file, line in _TEXT_LINE.findall(safe_str(exc)))
+        while traceback is not None:
+            yield traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
+            traceback = traceback.tb_next
+        members = (
+            cast("BaseExceptionGroup[BaseException]", exc).exceptions if isinstance(exc, BaseExceptionGroup) else ()
+        )
+        shown = exc.__context__ if exc.__cause__ is None and not exc.__suppress_context__ else exc.__cause__
+        waiting += [shown, *members][: max(0, _MAX_CHAIN - len(waiting))]
 
 
 def _trace_ids() -> dict[str, str]:

@@ -17,6 +17,7 @@ from ..messages import Wording
 from ..telemetry.queues import flush_queues
 from ..telemetry.setup import explain_missing_sdk, is_disabled
 from ..telemetry.span_tree import draw_tree
+from .span_rules import NONE_RECORDED
 
 if TYPE_CHECKING:
     from ..telemetry.sdk import InMemorySpanExporter, ReadableSpan
@@ -41,8 +42,11 @@ class RecordedSpans:
 
     @property
     def tree(self) -> str:
-        """The same spans as text: an indented line for each, with its duration and why it failed."""
-        return draw_tree(self.spans)
+        """The same spans as text: an indented line for each, with its duration and why it failed.
+
+        Without any it says how a pipeline records.
+        """
+        return draw_tree(self.spans) or NONE_RECORDED
 
     def clear(self) -> None:
         """Forget all spans recorded so far."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from ..base.semconv import (
     ATTEMPT,
@@ -31,6 +31,9 @@ from ..telemetry.spans import NOTABLE, collect_verdicts, find_deciding
 Role: TypeAlias = Literal["call", "attempt", "stage"]
 Breach: TypeAlias = tuple[str, FinishedSpan | None]  # the rule that is broken, and the span that breaks it
 _VERDICTS = {*(each.kind for each in ERROR_TYPES), CANCELLED}
+NONE_RECORDED: Final = (
+    "no pipeline recorded here: give it `standard(tools, trace=Trace(tracer_provider=recorded.tracer_provider))`"
+)
 _SHOWN_KEYS = (ATTEMPTS, ATTEMPT, ERROR_TYPE, STAGE_VERDICT, REASON)
 
 
@@ -66,11 +69,12 @@ class CallTraces:
     def check_number(self, calls: int | None, reports: Sequence[CallReport] | None) -> Iterator[Breach]:
         """There are as many call spans as calls."""
         found = len(self.calls)
+        why = "" if self._ours else f"; {NONE_RECORDED}"
         for wanted in (calls, None if reports is None else len(reports)):
             if wanted is not None and wanted != found:
-                yield f"each call has one call span: {wanted} wanted, {found} found", None
+                yield f"each call has one call span: {wanted} wanted, {found} found{why}", None
         if calls is None and reports is None and not found:
-            yield "each call has one call span: none found", None
+            yield f"each call has one call span: none found{why}", None
 
     def check_spans(self) -> Iterator[Breach]:
         """Each span is valid by itself, and stands in its place."""

@@ -199,6 +199,10 @@ class Pipeline(StageList):
         )
         return cast("Self", self.bind_alike(base))
 
+    def _explain_missing(self, target: str) -> str:
+        source = self.promises.sources.get(target)
+        return "" if source is None else f". `{target}` comes with {source}"
+
     def _remake(self, entries: tuple[Stage, ...]) -> Self:
         make: Any = type(self)
         taken_out = has_check(self.entries) and not has_check(entries)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
@@ -39,11 +39,13 @@ class Promises:
         sinks: Functions that get the report of every call, such as a `Journal`, beside those of the observer.
         check_results: Makes the stage that checks results, for a pipeline that has none, once a tool declares what its
             results are. None: no such stage is added.
+        sources: What adds a stage, by the stage's name, for the error about one that is not there. Empty: not known.
     """
 
     redact: Redact | None = None
     sinks: tuple[Sink, ...] = ()
     check_results: Callable[[], Middleware[Any, Any]] | None = None
+    sources: Mapping[str, str] = attrs.field(factory=dict[str, str], repr=False, eq=False)
 
     def complete(self, stages: tuple[Stage, ...], tools: Iterable[Tool[..., Any]]) -> tuple[Stage, ...]:
         """The stages of a pipeline, with one that checks results if these tools ask for it and it has none."""

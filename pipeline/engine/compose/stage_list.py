@@ -50,9 +50,14 @@ class StageList:
 
     def _edit(self, target: str, change: Callable[[Stage], tuple[Stage, ...]]) -> Self:
         if target not in self.stages:
-            raise SetupError(f"there is no stage {target!r}; there are: {', '.join(self.stages) or 'none'}")
+            there = ", ".join(self.stages) or "none"
+            raise SetupError(f"there is no stage {target!r}; there are: {there}{self._explain_missing(target)}")
         place = self.stages.index(target)
         return self._remake((*self.entries[:place], *change(self.entries[place]), *self.entries[place + 1 :]))
+
+    def _explain_missing(self, target: str) -> str:  # noqa: ARG002  # a pipeline may know
+        """What adds a stage of that name; "": nothing is known to."""
+        return ""
 
     def _remake(self, entries: tuple[Stage, ...]) -> Self:
         """The same list with other stages."""

@@ -47,6 +47,10 @@ _MOST = 4  # times the builds, where there is much noise
 _FEW = 3  # builds of a figure that decides something, and is not shown
 
 
+def _say_nothing(_: str) -> None:
+    """Whoever measures in a program looks at the figures alone."""
+
+
 @attrs.frozen
 class Options:
     """Options of a measurement; `measure` documents each field."""
@@ -192,20 +196,28 @@ class Measurement:
         with nullcontext() if self.options.run_tools else all_in_loop(self.tools):
             return (await self._compare(self.bench, Pair(more, lean, "left out"))).over(_COPIES)
 
-    async def measure_all(self, *, failures: bool) -> Overhead:
-        """All figures."""
+    async def measure_all(self, *, failures: bool, say: Callable[[str], None] = _say_nothing) -> Overhead:
+        """All figures; ``say`` is called with what is measured next."""
         wanted = self.options.stages
         names = [name for name in self.pipeline.stages if wanted is None or name in wanted]
+        say("a middleware that does nothing")
         no_op = await self.measure_no_op()
-        stages = [await self.measure_place(await self.measure_stage(name), no_op) for name in names]
+        stages: list[StageCost] = []
+        for number, name in enumerate(names, 1):
+            say(f"stage {name} ({number} of {len(names)})")
+            stages.append(await self.measure_place(await self.measure_stage(name), no_op))
+        say("the whole call, and how many calls a loop carries")
         whole = await self.bench.difference(lambda: (self._batch(self.pipeline), self._bare()))
         allocations = await count_allocations(self.pipeline, self.samples.calls, self.bodies)
+        calls_per_second = await self.measure_throughput()
+        if failures:
+            say("calls that fail")
         return Overhead(
             stages=tuple(stages),
             whole=whole,
             no_op=no_op,
             allocations=allocations,
-            calls_per_second=await self.measure_throughput(),
+            calls_per_second=calls_per_second,
             failures=await self.measure_failures() if failures else {},
             in_flight=_IN_FLIGHT,
             backend=self.options.backend,
