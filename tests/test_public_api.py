@@ -123,43 +123,6 @@ except AttributeError as exc:
     assert done.stdout.strip() == "module 'toolcall_pipeline' has no attribute 'Cal'"
 
 
-@pytest.mark.parametrize(
-    ("package", "name", "home"),
-    [
-        ("toolcall_pipeline", "RateLimit", "toolcall_pipeline.middlewares"),
-        ("toolcall_pipeline", "standard", "toolcall_pipeline.middlewares"),
-        ("toolcall_pipeline", "recorded_spans", "toolcall_pipeline.testing"),
-        ("toolcall_pipeline", "SQLite", "toolcall_pipeline.stores"),
-        ("toolcall_pipeline.middlewares", "ToolRegistry", "toolcall_pipeline"),
-        ("toolcall_pipeline.stores", "Ledger", "toolcall_pipeline.middlewares"),
-        ("toolcall_pipeline", "Nowhere", None),
-        ("toolcall_pipeline", "pipeline", None),
-    ],
-)
-def test_a_name_that_is_imported_from_another_room_says_its_home(package: str, name: str, home: str | None) -> None:
-    """Whoever imports a name from the wrong room reads where it lives; `hasattr` is False, and no room is loaded."""
-    code = f"""
-import importlib, sys
-package = importlib.import_module({package!r})
-loaded = {{each for each in sys.modules if each.startswith("toolcall_pipeline")}}
-print(hasattr(package, {name!r}), getattr(package, {name!r}, None))
-try:
-    __import__({package!r}, fromlist=[{name!r}])
-    from {package} import {name} as found
-except ImportError as exc:
-    print(exc)
-    print(exc.name)
-print(sorted(loaded ^ {{each for each in sys.modules if each.startswith("toolcall_pipeline")}}))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    had, told, where, loaded = done.stdout.splitlines()
-    assert (had, where, loaded) == ("False None", package, "[]")
-    if home is None:
-        assert told.startswith(f"cannot import name {name!r} from {package!r} (")
-    else:
-        assert told == f"cannot import name {name!r} from {package!r}: `{name}` is in `{home}`"
-
-
 def test_a_room_of_a_lazy_package_is_imported_at_its_first_use() -> None:
     """A name of the stub need not have been used before; a module beside the rooms of the stub is not found so."""
     code = """

@@ -23,8 +23,7 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
 
     Returns:
         A function that imports a name and sets it as an attribute of the package, so that Python asks only once; for an
-        unknown name it raises AttributeError, or ImportError in a ``from … import`` of what another room has. A
-        function that lists all attributes. The names of the stub, sorted.
+        unknown name it raises AttributeError. A function that lists all attributes. The names of the stub, sorted.
     """
     with open(file.rpartition(".")[0] + ".pyi", encoding="utf-8") as stub:  # noqa: PTH123  # pathlib takes 5 ms to import
         lines = [line.split() for line in stub]
@@ -38,9 +37,6 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         elif home is not None or name in modules:
             value = import_module(f".{name}", package)
         else:
-            if _is_import() and (lives := _find_home(package, name)):
-                told = f"cannot import name {name!r} from {package!r}: `{name}` is in `{lives}`"
-                raise ImportError(told, name=package, path=file)
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         setattr(sys.modules[package], name, value)
         return value
@@ -49,24 +45,3 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
         return sorted({*vars(sys.modules[package]), *homes})
 
     return find, list_names, sorted(homes)
-
-
-def _is_import() -> bool:
-    """Whether the caller's caller is at a name of ``from … import``, where the text of an AttributeError is lost."""
-    from opcode import opname
-
-    frame = sys._getframe(2)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # of the interpreter, as documented
-    return opname[frame.f_code.co_code[frame.f_lasti]] == "IMPORT_FROM"
-
-
-def _find_home(package: str, name: str) -> str | None:
-    """The package that lists a name, the root and the stages first. None of them is imported: their files are read."""
-    from pathlib import Path
-
-    root, own = Path(__file__).parents[1], package.partition(".")[0]
-    for room in (root, root / "middlewares", *sorted(root.iterdir())):
-        stub, file = room / "__init__.pyi", room / "__init__.py"
-        listing, sign = (stub, f" as {name}\n") if stub.is_file() else (file, f'"{name}"')
-        if listing.is_file() and sign in listing.read_text(encoding="utf-8"):
-            return own if room == root else f"{own}.{room.name}"
-    return None
