@@ -559,6 +559,20 @@ def test_states_are_looked_through_when_their_number_has_doubled(monkeypatch: py
     assert sizes == [1, 2, 3, 4, 5, 6, 7, 8, 5, 6, 7, 8, 5]
 
 
+def test_states_of_a_busy_time_do_not_stay() -> None:
+    """What says nothing any more goes at the first new key ten minutes later, though the number does not double."""
+    rule: Any = types.SimpleNamespace(begin=int, decide=max, keep=lambda _state, _at: 5)  # pyright: ignore[reportUnknownLambdaType]
+    now = [0.0]
+    states: Any = limit_states.LocalStates(rule, lambda: now[0])
+    sizes: list[int] = []
+    for at, keys in ((0.0, 1000), (599.0, 1), (600.0, 1), (1199.0, 2), (1200.0, 1)):
+        now[0] = at
+        for number in range(keys):
+            states.decide((at, number), 0)
+        sizes.append(len(states.by_key))
+    assert sizes == [1000, 1001, 2, 4, 3]
+
+
 @pytest.mark.parametrize(
     ("circuit", "window", "trial", "seconds"),
     [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Sequence
+from math import inf
 from threading import Lock
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -26,6 +27,7 @@ B = TypeVar("B")  # the answer
 A_contra = TypeVar("A_contra", contravariant=True)
 B_co = TypeVar("B_co", covariant=True)
 _MANY = 256  # states; with fewer of them, those that say nothing any more are left where they are
+_PAUSE = 600.0  # seconds from a look at all states to the next one for new keys alone, for it takes a while
 _SPARE = 60.0  # seconds that a store keeps a state for longer, for the clocks of hosts may differ
 
 
@@ -55,13 +57,15 @@ class _Held(Generic[S]):
 class LocalStates(Generic[S, A, B]):
     """The states of one limit in this process. Threads may share them.
 
-    States that say nothing any more are removed when the number of states has doubled since the last removal.
+    States that say nothing any more are removed at a new key: when the number of states has doubled since the last
+    removal, or that is ten minutes ago.
     """
 
     rule: Rule[S, A, B]
     clock: Callable[[], float]
     by_key: dict[Hashable, _Held[S]] = attrs.field(init=False, factory=dict[Hashable, "_Held[S]"])
     _sweep_at: int = attrs.field(init=False, default=_MANY)
+    _sweep_after: float = attrs.field(init=False, default=inf)  # in time; set by the first removal
     _lock: Lock = attrs.field(init=False, factory=Lock)
 
     def __attrs_post_init__(self) -> None:
@@ -78,10 +82,11 @@ class LocalStates(Generic[S, A, B]):
             return self.rule.decide(held.state, asks, now)
 
     def _begin(self, key: Hashable, now: float) -> _Held[S]:
-        if len(self.by_key) >= self._sweep_at:
+        if len(self.by_key) >= self._sweep_at or now >= self._sweep_after:
             keep = self.rule.keep
             self.by_key = {key: each for key, each in self.by_key.items() if each.at + keep(each.state, each.at) > now}
             self._sweep_at = max(_MANY, 2 * len(self.by_key))
+            self._sweep_after = now + _PAUSE
         held = self.by_key[key] = _Held(self.rule.begin(now), now)
         return held
 
