@@ -66,12 +66,28 @@ def _tell(chart: Chart, curves: Sequence[Curve]) -> Iterator[str]:
 
 
 def _write(chart: Chart, curves: Sequence[Curve], folder: Path) -> None:
-    """Write the figures of a chart into the file of all charts, where the others stay."""
+    """Write the figures of a chart into the files of all charts, where the others stay."""
     file = folder / "growth.json"
     charts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["charts"] if file.exists() else {}
     charts[chart.key] = {"measured": datetime.now(UTC).date().isoformat(), **_as_json(chart, curves)}
     in_order = {key: charts[key] for key in BY_KEY if key in charts}
-    file.write_text(json.dumps({**machine(), "charts": in_order}, indent=1) + "\n", encoding="utf-8")
+    measured_on = machine()
+    file.write_text(json.dumps({**measured_on, "charts": in_order}, indent=1) + "\n", encoding="utf-8")
+    (folder / "growth.md").write_text("\n".join(_list_lines(in_order, measured_on["cores"])) + "\n", encoding="utf-8")
+
+
+def _list_lines(charts: dict[str, Any], cores: int) -> Iterator[str]:
+    """Yield the lines of a page with both ends of each curve."""
+    yield from ("# How the cost grew", "")
+    yield f"[How it is measured](../GROWTH.md): `make bench-growth`, {cores} cores. Rows in italics are not ours."
+    yield from ("", "| what grows | curve | smallest | largest |", "|---|---|---|---|")
+    for chart in charts.values():
+        first = f"**{chart['title']}**, {chart['y']}, {chart['measured']}"
+        for curve in chart["curves"]:
+            name = f"*{curve['name']}*" if curve["reference"] else curve["name"]
+            ends = [f"{size:,}: {figure:,.4g}" for size, figure in (curve["points"][0], curve["points"][-1])]
+            yield f"| {first} | {name} | {' | '.join(ends)} |"
+            first = ""
 
 
 def _as_json(chart: Chart, curves: Sequence[Curve]) -> dict[str, Any]:
