@@ -437,7 +437,7 @@ def _interrupt(approval: Approval) -> Decision | None:
     """Interrupt the graph, or read the answer that it goes on with; None: it is no decision on this call."""
     asked = {"approval": approval.id, "tool": approval.tool, "arguments": dict(approval.arguments)}
     given: object = interrupt({**asked, "reason": approval.reason, "expires_at": approval.expires_at})
-    answer = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+    answer: Mapping[str, Any] = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
     if answer.get("decision") not in ("approve", "reject"):
         _logger.warning("Tool %.200r waits on: the answer is not of one of the forms %s", approval.tool, _ANSWERS)
         return None
