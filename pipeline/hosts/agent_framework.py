@@ -5,7 +5,7 @@ The framework answers an unknown name itself, before any middleware.
 
 from __future__ import annotations
 
-import sys
+import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
@@ -113,11 +113,11 @@ def _shows_details() -> bool:
 
     The framework hands that to no middleware: it stands in the function that runs this one.
     """
-    frame: Any = sys._getframe()  # noqa: SLF001  # of the interpreter, as documented
+    frame: Any = inspect.currentframe()
     while frame is not None and frame.f_code.co_name != "_auto_invoke_function":
         frame = frame.f_back
     config: Any = None if frame is None else frame.f_locals.get("config")
-    return isinstance(config, Mapping) and bool(config.get("include_detailed_errors"))
+    return isinstance(config, Mapping) and bool(cast("Mapping[str, Any]", config).get("include_detailed_errors"))
 
 
 def _make_failed(call: Call, kind: str, text: str) -> Content:
