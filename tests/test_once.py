@@ -22,6 +22,8 @@ from toolcall_pipeline import (
     Call,
     Effect,
     Failure,
+    Handler,
+    Outcome,
     OutcomeUnknown,
     Pipeline,
     Success,
@@ -385,6 +387,56 @@ async def test_an_end_is_not_written_over_what_another_hand_left(kind: str, left
     assert ran == ["act"]
     assert len(rows) == (1 if kind == "d/" and left != "nothing" else 0)  # an intent ends with its last call
     assert [b'"ended"' in row for row in rows] == [left == "the same again"] * len(rows)
+
+
+@pytest.mark.parametrize(
+    ("landed", "reason"),
+    [
+        (True, "its answer was lost, and verify= found that it took effect"),
+        (False, "verify= found that it did not"),
+        (None, None),
+    ],
+)
+async def test_what_verify_found_is_in_the_report(landed: bool | None, reason: str | None) -> None:
+    """The report of a lost call says what became of it; where nobody can tell, it has no such row."""
+    tools = ToolRegistry()
+
+    @tools.tool(verify=lambda _lost, _key: landed)
+    async def act() -> None:
+        raise ConnectionError
+
+    report = await standard(tools, attempts=1).report(Call("act", {}, "1", conversation="thread"))
+    assert [row.note for row in report.stages if row.name == "once"] == ([] if reason is None else [reason])
+
+
+async def test_a_call_that_waited_is_refused_where_an_equal_one_was_lost_meanwhile() -> None:
+    """What is undecided is asked for once more right before the body."""
+    tools, ran, begins, ends = ToolRegistry(), list[str](), anyio.Event(), anyio.Event()
+    kinds: list[str] = []
+
+    @tools.tool
+    async def act() -> None:
+        ran.append("act")
+        raise ConnectionError
+
+    async def wait(call: Call, call_next: Handler[Call]) -> Outcome:
+        if call.id == "waits":
+            begins.set()
+            await ends.wait()
+        return await call_next(call)
+
+    pipeline = standard(tools, attempts=1).after("retry", wait)
+
+    async def ask(call_id: str) -> None:
+        kinds.append((await pipeline(Call("act", {}, call_id, conversation="thread"))).failure().kind)
+
+    with anyio.fail_after(PATIENT):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, "waits")
+            await begins.wait()
+            await ask("lost")
+            ends.set()
+    assert (ran, kinds) == (["act"], ["outcome_unknown"] * 2)
 
 
 async def test_the_time_of_a_refusal_is_in_the_report(monkeypatch: pytest.MonkeyPatch) -> None:

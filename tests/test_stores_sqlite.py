@@ -284,6 +284,46 @@ async def test_a_clock_on_the_wall_that_is_wrong(
         assert await store.get("a") is None
 
 
+@pytest.mark.parametrize(
+    ("boot", "up", "wall", "passed"),
+    [
+        pytest.param("first", 150.0, 1e9, 50.0, id="in the same boot"),
+        pytest.param("first", 100.0, 1e9, 0.0, id="at the same moment"),
+        pytest.param("first", 90.0, 3.0, 3.0, id="a count that went back"),
+        pytest.param("second", 150.0, 3.0, 3.0, id="in another boot"),
+        pytest.param("second", 150.0, -3.0, 0.0, id="and a clock that went back"),
+        pytest.param("second", 150.0, 1e9, 15.0, id="and a clock that is ahead"),
+        pytest.param("", 150.0, 3.0, 3.0, id="where no boot is known"),
+    ],
+)
+def test_what_passes_since_a_mark(
+    monkeypatch: pytest.MonkeyPatch, boot: str, up: float, wall: float, passed: float
+) -> None:
+    """Within a boot its own count tells; else the clock on the wall, from nothing to one lease."""
+    clocks = Clocks(monkeypatch)
+    marked, before = clocks.wall, "".join(["fir", "st"]) if boot else ""  # read from a file, so another object
+    clocks.boot, clocks.up, clocks.wall = boot, up, clocks.wall + wall
+    assert vars(file_time)["_passed"](marked, before, 100.0) == passed
+
+
+@pytest.mark.parametrize(("survives_power_cut", "level"), [(False, 1), (True, 2)])
+async def test_what_survives_a_power_cut_is_written_through(
+    path: Path, monkeypatch: pytest.MonkeyPatch, level: int, *, survives_power_cut: bool
+) -> None:
+    """Its connection is `synchronous` as far as the option asks: 1 is NORMAL, 2 is FULL."""
+    made: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def note(*args: Any, **options: Any) -> sqlite3.Connection:
+        made.append(connect(*args, **{**options, "check_same_thread": False}))
+        return made[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", note)
+    async with SQLite(path, survives_power_cut=survives_power_cut) as store:
+        await store.write(Change("a", b"1"))
+        assert [db.execute("pragma synchronous").fetchone() for db in made] == [(level,)]
+
+
 async def test_what_passes_while_no_process_has_it_open(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within one boot of the machine it counts in full, and over a boot as one lease."""
     clocks = Clocks(monkeypatch)
