@@ -301,7 +301,7 @@ def test_what_passes_since_a_mark(
 ) -> None:
     """Within a boot its own count tells; else the clock on the wall, from nothing to one lease."""
     clocks = Clocks(monkeypatch)
-    marked, before = clocks.wall, "".join(["fir", "st"]) if boot else ""  # read from a file, so another object
+    marked, before = clocks.wall, str(b"first" if boot else b"", "ascii")  # read from a file, so another object
     clocks.boot, clocks.up, clocks.wall = boot, up, clocks.wall + wall
     assert vars(file_time)["_passed"](marked, before, 100.0) == passed
 
