@@ -153,7 +153,7 @@ class Quota:
         return as_given(PARTS[self.per](call))
 
     def _find_part(self, call: ResolvedCall) -> Part:
-        """What shares the quota of a call: its conversation if it has no reply, its principal if it has neither."""
+        """The part that shares the quota of a call: its conversation without a reply, its principal without both."""
         part = self.per
         if part == "turn" and not (call.reply or call.get_state(TURN, "")):
             part = "conversation"

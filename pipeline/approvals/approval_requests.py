@@ -211,7 +211,7 @@ class Requests:
         return None if version is None else Kept(row, version)
 
     async def find_equal(self, mark: str, key: str) -> tuple[Entry | None, Entry | None, list[Kept]]:
-        """What another key holds, read with the index of a mark; the index; and its approvals, oldest first.
+        """The entry of another key, read with the index of a mark; the index; and its approvals, oldest first.
 
         Raises:
             StoreError: As `find`.

@@ -23,7 +23,7 @@ _TRIES = 1000  # of a record that others keep changing
 
 
 class Joined(NamedTuple):
-    """What a call has.
+    """The decision that covers a call: an approval of its own or a shared one, or a standing grant.
 
     Attributes:
         kept: Its approval. None: a grant covers it, and nobody has to be asked, or it resumes none that there is.

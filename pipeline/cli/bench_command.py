@@ -105,7 +105,7 @@ async def _measure_all(measurement: Measurement) -> Overhead:
 
 
 def _say(what: str) -> None:
-    """What is measured now, on stderr: all figures take about a minute."""
+    """Say on stderr what is measured now: all figures take about a minute."""
     print(f"measuring {what}", file=sys.stderr, flush=True)
 
 

@@ -171,7 +171,7 @@ class Claim:
 
 @attrs.define(eq=False)
 class _Row:
-    """What the memory of this process keeps, and nobody changes: JSON only for those who read the store itself."""
+    """A value in the memory of this process, which is not changed: JSON only for those who read the store itself."""
 
     record: Any
 

@@ -56,7 +56,7 @@ class StageList:
         return self._remake((*self.entries[:place], *change(self.entries[place]), *self.entries[place + 1 :]))
 
     def _explain_missing(self, target: str) -> str:  # noqa: ARG002  # a pipeline may know
-        """What adds a stage of that name; "": nothing is known to."""
+        """The option that adds a stage of that name; "": none is known."""
         return ""
 
     def _remake(self, entries: tuple[Stage, ...]) -> Self:

@@ -48,7 +48,7 @@ _FEW = 3  # builds of a figure that decides something, and is not shown
 
 
 def _say_nothing(_: str) -> None:
-    """Whoever measures in a program looks at the figures alone."""
+    """Say nothing: a program that measures looks at the figures alone."""
 
 
 @attrs.frozen
