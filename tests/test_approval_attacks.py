@@ -19,7 +19,6 @@ import anyio.to_thread
 import pytest
 from click.testing import CliRunner
 
-from support import PATIENT
 from toolcall_pipeline import Approvals, Pipeline, Secret, SetupError, Success, ToolFailed, ToolRegistry
 from toolcall_pipeline.cli.commands import toolcall
 from toolcall_pipeline.middlewares import Approve, standard
@@ -326,19 +325,21 @@ def test_two_processes_race_for_each_decision(tmp_path: Path, half: int, count: 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_process_is_killed_at_each_step(tmp_path: Path, seed: int) -> None:
     """25 kills between the decision and the result: no effect happens twice, and no decision is lost."""
-    ids, dice, kills = anyio.run(ask_many, tmp_path, 80), random.Random(seed), 0
-    parent = start(tmp_path, "children")
-    assert parent.stdin is not None
-    assert parent.stdout is not None
-    while kills < 25:
-        parent.stdin.write(f"{dice.randrange(2, 10**6)}\n")
-        parent.stdin.flush()
-        child = int(parent.stdout.readline().split()[1])
-        time.sleep(dice.uniform(0.0, 0.05))
-        os.kill(child, signal.SIGKILL)
-        kills += 1
-        assert parent.stdout.readline() == "ended\n"
-    parent.communicate(timeout=PATIENT)
+    ids, dice = anyio.run(ask_many, tmp_path, 200), random.Random(seed)
+    with start(tmp_path, "children") as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        for _ in range(25):
+            parent.stdin.write(f"{dice.randrange(2, 10**6)}\n")
+            parent.stdin.flush()
+            child = int(parent.stdout.readline().split()[1])
+            for _ in range(dice.randrange(4)):  # so few that each child still has calls to decide on when it is killed
+                if parent.stdout.readline() == "idle\n":
+                    break
+            time.sleep(dice.uniform(0.0, 0.005))  # a moment of the next call, not a wait
+            os.kill(child, signal.SIGKILL)
+            while parent.stdout.readline() != "ended\n":
+                pass
     decided = {line.partition(" ")[0] for line in (tmp_path / "decided").read_text().splitlines()}
     worker = start(tmp_path, "once", 1)
     worker.communicate(timeout=400)

@@ -1,14 +1,15 @@
 """A process that decides on all calls that wait, and runs them: ``python approval_worker.py FOLDER MODE NUMBER``.
 
 MODE ``race``: it approves or rejects each, in a fixed order, and resumes it. ``once``: it approves each that waits, in
-an order of its own, notes the decision once it is made, and resumes it. ``children``: each line on stdin, a number, is
-a child that does ``once``, until it ends or is killed.
+an order of its own, notes the decision once it is made, says so, and resumes it. ``children``: each line on stdin, a
+number, is a child that does ``once`` until it is killed, and waits for that where it has done all.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from tempfile import TemporaryDirectory
 import anyio
 import anyio.to_thread
 
+from support import PATIENT
 from toolcall_pipeline import Approvals, Failure, Pipeline, ToolRegistry
 from toolcall_pipeline.middlewares import Approve, standard
 from toolcall_pipeline.stores import SQLite
@@ -67,6 +69,7 @@ async def main(folder: Path, mode: str, number: int) -> None:
             elif mode == "race" or each.state == "pending":
                 await approvals.approve(each.id, by=f"boss {number}")
                 note(folder / "decided", f"{each.id} {number}")
+                say("decided")
             outcome = await pipeline.resume(each.id)
             kind = outcome.failure().kind if isinstance(outcome, Failure) else "success"
             note(folder / f"answers{number}", f"{each.id} {kind}")
@@ -85,8 +88,10 @@ def make_children(folder: Path) -> None:
     """Fork one for each line: a process that has nothing to import is killed sooner in its work."""
     for line in sys.stdin:
         if (pid := os.fork()) == 0:
+            signal.alarm(PATIENT)  # where nobody kills it
             anyio.run(main, folder, "once", int(line))
-            os._exit(0)
+            say("idle")
+            signal.pause()
         os.waitpid(pid, 0)
         say("ended")
 
